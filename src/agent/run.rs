@@ -1,0 +1,58 @@
+//! A run and the one record that it leaves, however it ends.
+
+use super::Run;
+use crate::{
+    chat::{Event, Problem, Request},
+    inference::{Engine, Guardrails},
+};
+use futures_util::StreamExt;
+use std::{sync::Arc, time::Instant};
+
+pub(super) fn start(engine: &Arc<Engine>, request: Request, guardrails: Guardrails) -> Run {
+    let mut record = Record { outcome: Outcome::Cancelled, attempts: 0, guardrail: "", begun: Instant::now() };
+    let events = engine.complete(Arc::new(request), guardrails);
+    Box::pin(events.map(move |event| {
+        record.note(&event);
+        event.map_err(Problem::from)
+    }))
+}
+
+/// What is logged about a run when it is dropped.
+struct Record {
+    outcome: Outcome,
+    attempts: usize,
+    guardrail: &'static str,
+    begun: Instant,
+}
+
+/// How a run ended. It counts as cancelled until something else is known.
+#[derive(Debug)]
+enum Outcome {
+    Cancelled,
+    Completed,
+    Failed,
+}
+
+impl Record {
+    fn note<E: std::fmt::Display>(&mut self, event: &Result<Event, E>) {
+        match event {
+            Ok(Event::Settled(report)) => {
+                self.attempts = report.attempts.len();
+                self.guardrail = report.guardrail.as_str();
+            }
+            Ok(Event::Finished(_)) => self.outcome = Outcome::Completed,
+            Ok(_) => {}
+            Err(error) => {
+                tracing::warn!(%error, "run failed");
+                self.outcome = Outcome::Failed;
+            }
+        }
+    }
+}
+
+impl Drop for Record {
+    fn drop(&mut self) {
+        let Self { outcome, attempts, guardrail, begun } = self;
+        tracing::debug!(?outcome, attempts, guardrail, latency_ms = begun.elapsed().as_millis(), "run closed");
+    }
+}

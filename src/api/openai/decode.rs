@@ -1,0 +1,218 @@
+//! A request body read: what toolgate acts on is checked here, once, with an error that names the field.
+
+use crate::{
+    chat::{Problem, Request, Tool, ToolChoice, problem::Kind},
+    wire::fields,
+};
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use std::borrow::Cow;
+
+/// Reads a chat completion request. Fails with a `param` where one field is to blame. What is no part of the body,
+/// `query` and `credential`, is left for the caller to add.
+pub fn request(body: &Bytes) -> Result<Request, Problem> {
+    let fields = fields::object(body).map_err(|error| not_an_object(body, &error))?;
+    let mut request = Request {
+        fields: Vec::new(),
+        messages: Bytes::new(),
+        tools_json: Bytes::new(),
+        tools: Vec::new(),
+        tool_choice: ToolChoice::Auto,
+        parallel_tool_calls: true,
+        choices: 1,
+        stream: false,
+        include_usage: false,
+        model: String::new(),
+        query: None,
+        credential: None,
+    };
+    let mut tool_choice = Bytes::new();
+    for (name, value) in &fields {
+        match name.as_str() {
+            "model" => request.model = optional(name, value, "a string")?.unwrap_or_default(),
+            "messages" => request.messages = value.clone(),
+            "tools" => request.tools_json = value.clone(),
+            "tool_choice" => tool_choice = value.clone(),
+            "parallel_tool_calls" => request.parallel_tool_calls = flag(name, value, true)?,
+            "stream" => request.stream = flag(name, value, false)?,
+            "stream_options" => request.include_usage = include_usage(value)?,
+            "n" => request.choices = optional(name, value, "a positive integer")?.unwrap_or(1),
+            _ => {}
+        }
+    }
+    check_messages(&request.messages)?;
+    request.tools = tools(&request.tools_json)?;
+    request.tool_choice = choice(&tool_choice, &request.tools)?;
+    request.fields = fields;
+    Ok(request)
+}
+
+fn not_an_object(body: &[u8], error: &serde_json::Error) -> Problem {
+    let begins_otherwise = body.trim_ascii_start().first().is_some_and(|byte| *byte != b'{');
+    let message = if begins_otherwise && serde_json::from_slice::<&RawValue>(body).is_ok() {
+        "The request body must be a JSON object.".to_owned()
+    } else if body.trim_ascii().is_empty() {
+        "The request body is empty; a JSON object is expected.".to_owned()
+    } else {
+        format!("The request body is not valid JSON: {error}.")
+    };
+    Problem::new(Kind::Invalid, message).with_code("invalid_json")
+}
+
+/// `value` as a `T`, `None` for null.
+fn optional<'a, T: Deserialize<'a>>(name: &str, value: &'a [u8], expected: &str) -> Result<Option<T>, Problem> {
+    serde_json::from_slice(value).map_err(|_| Problem::invalid(name, format!("`{name}` must be {expected}.")))
+}
+
+fn flag(name: &str, value: &[u8], absent: bool) -> Result<bool, Problem> {
+    Ok(optional(name, value, "a boolean")?.unwrap_or(absent))
+}
+
+fn include_usage(value: &[u8]) -> Result<bool, Problem> {
+    #[derive(Deserialize)]
+    struct Options {
+        #[serde(default)]
+        include_usage: Option<bool>,
+    }
+    let options: Option<Options> = optional("stream_options", value, "an object whose `include_usage` is a boolean")?;
+    Ok(options.and_then(|options| options.include_usage).unwrap_or(false))
+}
+
+fn check_messages(messages: &[u8]) -> Result<(), Problem> {
+    if messages.is_empty() {
+        return Err(Problem::invalid("messages", "`messages` is missing.").with_code("missing_required_parameter"));
+    }
+    if messages.first() != Some(&b'[') {
+        return Err(Problem::invalid("messages", "`messages` must be a list of messages."));
+    }
+    Ok(())
+}
+
+#[derive(Deserialize)]
+struct WireTool<'a> {
+    #[serde(borrow, rename = "type", default)]
+    kind: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    function: Option<Function<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Function<'a> {
+    #[serde(borrow, default)]
+    name: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    parameters: Option<&'a RawValue>,
+}
+
+/// The function tools in `list`. Tools of other types are the backend's business and stay in the raw list.
+fn tools(list: &Bytes) -> Result<Vec<Tool>, Problem> {
+    let wrong = || Problem::invalid("tools", "`tools` must be a list of tools.");
+    let list = if list.is_empty() { &Bytes::from_static(b"null") } else { list };
+    let Some(elements) = serde_json::from_slice::<Option<Vec<&RawValue>>>(list).map_err(|_| wrong())? else {
+        return Ok(Vec::new());
+    };
+    let mut tools = Vec::with_capacity(elements.len());
+    for (index, raw) in elements.into_iter().enumerate() {
+        let param = || format!("tools[{index}]");
+        let tool: WireTool<'_> =
+            serde_json::from_str(raw.get()).map_err(|_| Problem::invalid(param(), format!("`tools[{index}]` is not a tool object.")))?;
+        if tool.kind.is_some_and(|kind| kind != "function") {
+            continue;
+        }
+        let nameless = || {
+            let param = format!("tools[{index}].function.name");
+            Problem::invalid(param.clone(), format!("`{param}` is missing."))
+        };
+        let function = tool.function.ok_or_else(nameless)?;
+        let name = function.name.filter(|name| !name.is_empty()).ok_or_else(nameless)?.into_owned();
+        let parameters = function.parameters.map(|raw| fields::slice(list, raw)).unwrap_or_default();
+        tools.push(Tool { name, parameters });
+    }
+    Ok(tools)
+}
+
+#[derive(Deserialize)]
+struct WireChoice<'a> {
+    #[serde(borrow, default)]
+    function: Option<Function<'a>>,
+}
+
+fn choice(value: &[u8], tools: &[Tool]) -> Result<ToolChoice, Problem> {
+    let wrong = |message: String| Problem::invalid("tool_choice", message);
+    match value {
+        b"" | b"null" | b"\"auto\"" => Ok(ToolChoice::Auto),
+        b"\"none\"" => Ok(ToolChoice::None),
+        b"\"required\"" if tools.is_empty() => Err(wrong("`tool_choice` is `required`, but no tools are given.".to_owned())),
+        b"\"required\"" => Ok(ToolChoice::Required),
+        [b'{', ..] => {
+            let choice: WireChoice<'_> =
+                serde_json::from_slice(value).map_err(|_| wrong("`tool_choice` is not a tool choice object.".to_owned()))?;
+            // Other objects, such as `allowed_tools`, are for the backend to read.
+            let Some(name) = choice.function.and_then(|function| function.name) else { return Ok(ToolChoice::Auto) };
+            if tools.iter().any(|tool| tool.name == name) {
+                Ok(ToolChoice::Named(name.into_owned()))
+            } else {
+                Err(wrong(format!("`tool_choice` names `{name}`, which is not among `tools`.")))
+            }
+        }
+        _ => Err(wrong("`tool_choice` must be `none`, `auto`, `required` or an object naming a function.".to_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(body: &str) -> Result<Request, Problem> {
+        request(&Bytes::copy_from_slice(body.as_bytes()))
+    }
+
+    #[test]
+    fn faults_are_named() {
+        let check = |body: &str, param: Option<&str>, part: &str| {
+            let problem = read(body).unwrap_err();
+            assert_eq!(problem.param.as_deref(), param, "{body}");
+            assert!(problem.message.contains(part), "{body}: {}", problem.message);
+        };
+        check("", None, "empty");
+        check("{", None, "not valid JSON");
+        check("[]", None, "must be a JSON object");
+        check("3", None, "must be a JSON object");
+        check("{\"a\":1}x", None, "not valid JSON");
+        check("{}", Some("messages"), "missing");
+        check(r#"{"messages":null}"#, Some("messages"), "must be a list");
+        check(r#"{"messages":{}}"#, Some("messages"), "must be a list");
+        check(r#"{"messages":[],"tools":3}"#, Some("tools"), "must be a list");
+        check(r#"{"messages":[],"tools":[3]}"#, Some("tools[0]"), "not a tool object");
+        check(r#"{"messages":[],"tools":[{"type":"function","function":{}}]}"#, Some("tools[0].function.name"), "missing");
+        check(r#"{"messages":[],"stream":"yes"}"#, Some("stream"), "boolean");
+        check(r#"{"messages":[],"stream_options":3}"#, Some("stream_options"), "include_usage");
+        check(r#"{"messages":[],"n":"two"}"#, Some("n"), "integer");
+        check(r#"{"messages":[],"tool_choice":"maybe"}"#, Some("tool_choice"), "must be");
+        check(r#"{"messages":[],"tool_choice":"required"}"#, Some("tool_choice"), "no tools");
+        check(r#"{"messages":[],"tool_choice":{"type":"function","function":{"name":"g"}}}"#, Some("tool_choice"), "`g`");
+    }
+
+    #[test]
+    fn null_means_absent() {
+        let request = read(
+            r#"{"messages":[],"tools":null,"tool_choice":null,"stream":null,"stream_options":null,"parallel_tool_calls":null,"n":null}"#,
+        )
+        .unwrap();
+        assert!(request.tools.is_empty() && !request.stream && request.parallel_tool_calls);
+        assert_eq!((request.tool_choice, request.choices), (ToolChoice::Auto, 1));
+        assert!(read(r#"{"messages":[],"tools":[]}"#).unwrap().tools.is_empty());
+    }
+
+    #[test]
+    fn tools_keep_their_schema_as_written() {
+        let request = read(
+            r#"{"messages":[],"tools":[{"type":"web_search"},{"type":"function","function":{"name":"f","parameters":{ "b":1 }}},{"function":{"name":"g","parameters":null}}],"tool_choice":{"type":"function","function":{"name":"g"}}}"#,
+        )
+        .unwrap();
+        let names: Vec<_> = request.tools.iter().map(|tool| (tool.name.as_str(), &tool.parameters[..])).collect();
+        assert_eq!(names, [("f", &b"{ \"b\":1 }"[..]), ("g", b"")]);
+        assert_eq!(request.tool_choice, ToolChoice::Named("g".to_owned()));
+    }
+}

@@ -1,0 +1,119 @@
+//! The composition root: every part built in order, and the order in which they stop.
+
+use crate::{
+    agent::Agent,
+    backend::{self, Target, llama_server::LlamaServer, readiness::Readiness},
+    config::Config,
+    inference::Engine,
+    server::{self, State},
+    upstream::Client,
+};
+use anyhow::{Context, bail};
+use hyper::Uri;
+use std::{
+    net::{Ipv4Addr, Ipv6Addr, SocketAddr},
+    process::ExitCode,
+    sync::Arc,
+};
+use tokio::{
+    net::TcpListener,
+    signal::unix::{Signal, SignalKind, signal},
+};
+
+/// What a shell reports for a process ended by SIGINT; a second signal ends this one as abruptly.
+const EXIT_INTERRUPTED: u8 = 130;
+
+/// Serves until SIGTERM or SIGINT, then lets running requests finish. Fails when the address cannot be bound.
+pub async fn serve(config: Config) -> anyhow::Result<ExitCode> {
+    let mut signals = Signals::new().context("listen for signals")?;
+    let listener = TcpListener::bind(config.server.listen).await.with_context(|| format!("listen on {}", config.server.listen))?;
+    let address = listener.local_addr().context("read the listener's address")?;
+    if !address.ip().is_loopback() {
+        tracing::warn!(%address, "reachable from the network, and asks no client for a key");
+    }
+    let state = build(&config);
+    tracing::info!(%address, backend = %config.backend.url, "listening");
+
+    // 1 stop accepting → 2 let connections finish their request, within the grace → 3 cut the rest by leaving.
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let serving = server::serve(listener, Arc::new(state), async { drop(stopped.await) });
+    let signalled = async {
+        signals.next().await;
+        drop(stop);
+        signals.next().await;
+    };
+    tokio::select! {
+        open = serving => {
+            if open > 0 {
+                tracing::warn!(open, "grace period is over, connections are cut");
+            }
+            Ok(ExitCode::SUCCESS)
+        }
+        () = signalled => {
+            tracing::warn!("second signal, leaving at once");
+            Ok(ExitCode::from(EXIT_INTERRUPTED))
+        }
+    }
+}
+
+/// The parts of one server. Needs a runtime, on which connections are kept.
+pub fn build(config: &Config) -> State {
+    let client = Client::new(config.upstream.clone());
+    let target = Arc::new(Target::new(config.backend.clone(), client));
+    let backend = Arc::new(LlamaServer::new(Arc::clone(&target)));
+    let engine = Arc::new(Engine::new(backend, config.inference.clone()));
+    State { config: config.server.clone(), agent: Agent::new(engine), target }
+}
+
+/// What is wrong with the backend, one sentence each.
+pub async fn check(config: Config) -> Vec<String> {
+    let url = config.backend.url.clone();
+    match build(&config).target.readiness().await {
+        Readiness::Ready => Vec::new(),
+        Readiness::NotReady(reason) | Readiness::Unreachable(reason) => {
+            vec![format!("backend.url: the backend at {url} is not ready: {reason}")]
+        }
+    }
+}
+
+/// Asks the toolgate that listens at the configured address whether it lives.
+pub async fn health(config: Config) -> anyhow::Result<()> {
+    let address = reachable(config.server.listen);
+    let url: Uri = format!("http://{address}").parse().context("make the address a URL")?;
+    let client = Client::new(config.upstream);
+    let own = Target::new(backend::Config { url, api_key: None }, client);
+    if !own.answers("/health/live").await {
+        bail!("nothing healthy at {address}");
+    }
+    Ok(())
+}
+
+/// `listen` as an address to connect to: one that stands for all addresses is reached at loopback.
+fn reachable(listen: SocketAddr) -> SocketAddr {
+    let mut address = listen;
+    match listen {
+        SocketAddr::V4(v4) if v4.ip().is_unspecified() => address.set_ip(Ipv4Addr::LOCALHOST.into()),
+        SocketAddr::V6(v6) if v6.ip().is_unspecified() => address.set_ip(Ipv6Addr::LOCALHOST.into()),
+        SocketAddr::V4(_) | SocketAddr::V6(_) => {}
+    }
+    address
+}
+
+/// The signals that ask for an end.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn new() -> std::io::Result<Self> {
+        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! The request body for the server: the client's fields byte for byte, in their order, with what an attempt adds.
+
+use crate::{
+    backend::{Offered, Prompt},
+    chat::Message,
+};
+use bytes::{BufMut, Bytes, BytesMut};
+use serde_json::json;
+
+/// The JSON body of one upstream call. It always streams and always asks for usage.
+pub(super) fn body(prompt: &Prompt) -> Bytes {
+    let request = &prompt.request;
+    let size: usize = request.fields.iter().map(|(name, value)| name.len() + value.len() + 4).sum();
+    let mut body = BytesMut::with_capacity(size + 1024);
+    body.put_slice(b"{");
+    for (name, value) in &request.fields {
+        match (name.as_str(), &prompt.offered) {
+            ("stream" | "stream_options", _) | ("tools" | "tool_choice" | "parallel_tool_calls", Offered::Withheld) => {}
+            ("tools", Offered::Instead(tools)) => field(&mut body, name, &[tools]),
+            ("messages", _) if !prompt.corrections.is_empty() => {
+                field(&mut body, name, &[]);
+                extended(&mut body, value, &prompt.corrections);
+            }
+            _ => field(&mut body, name, &[value]),
+        }
+    }
+    field(&mut body, "stream", &[b"true"]);
+    field(&mut body, "stream_options", &[br#"{"include_usage":true}"#]);
+    body.put_slice(b"}");
+    body.freeze()
+}
+
+fn field(body: &mut BytesMut, name: &str, value: &[&[u8]]) {
+    if body.len() > 1 {
+        body.put_slice(b",");
+    }
+    put_json(body, &name);
+    body.put_slice(b":");
+    for part in value {
+        body.put_slice(part);
+    }
+}
+
+/// `messages` with the corrections at its end, so that the server's prompt cache still fits all that comes before.
+fn extended(body: &mut BytesMut, messages: &[u8], corrections: &[Message]) {
+    let open = messages.trim_ascii_end().strip_suffix(b"]").unwrap_or(messages);
+    body.put_slice(open);
+    let mut separator: &[u8] = if open.trim_ascii_end().ends_with(b"[") { b"" } else { b"," };
+    for message in corrections {
+        body.put_slice(separator);
+        put_json(body, &wire(message));
+        separator = b",";
+    }
+    body.put_slice(b"]");
+}
+
+fn wire(message: &Message) -> serde_json::Value {
+    match message {
+        Message::User(content) => json!({"role": "user", "content": content}),
+        Message::Tool { call_id, content } => json!({"role": "tool", "tool_call_id": call_id, "content": content}),
+        Message::Assistant { content, calls } if calls.is_empty() => json!({"role": "assistant", "content": content}),
+        Message::Assistant { content, calls } => {
+            let calls: Vec<_> = calls
+                .iter()
+                .map(|call| json!({"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}))
+                .collect();
+            json!({"role": "assistant", "content": content, "tool_calls": calls})
+        }
+    }
+}
+
+fn put_json(body: &mut BytesMut, value: &impl serde::Serialize) {
+    // Strings and JSON values always serialise.
+    if serde_json::to_writer(body.writer(), value).is_err() {
+        debug_assert!(false, "a JSON value did not serialise");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        chat::{Call, Request, ToolChoice},
+        wire::fields,
+    };
+    use std::sync::Arc;
+
+    fn prompt(body: &'static str, offered: Offered, corrections: Vec<Message>) -> Prompt {
+        let request = Request {
+            fields: fields::object(&Bytes::from_static(body.as_bytes())).unwrap(),
+            messages: Bytes::new(),
+            tools_json: Bytes::new(),
+            tools: Vec::new(),
+            tool_choice: ToolChoice::Auto,
+            parallel_tool_calls: true,
+            choices: 1,
+            stream: false,
+            include_usage: false,
+            model: String::new(),
+            query: None,
+            credential: None,
+        };
+        Prompt { request: Arc::new(request), offered, corrections }
+    }
+
+    fn check(prompt: &Prompt, expected: &str) {
+        assert_eq!(std::str::from_utf8(&body(prompt)).unwrap(), expected);
+    }
+
+    #[test]
+    fn keeps_the_clients_spelling_and_order() {
+        check(
+            &prompt(r#"{ "x" : 1e2, "tools": [ {"b":1,"a":2} ],"stream":false,"messages":[ ] }"#, Offered::AsRequested, vec![]),
+            r#"{"x":1e2,"tools":[ {"b":1,"a":2} ],"messages":[ ],"stream":true,"stream_options":{"include_usage":true}}"#,
+        );
+    }
+
+    #[test]
+    fn withholds_all_that_speaks_of_tools() {
+        check(
+            &prompt(r#"{"tools":[1],"tool_choice":"none","parallel_tool_calls":true,"messages":[]}"#, Offered::Withheld, vec![]),
+            r#"{"messages":[],"stream":true,"stream_options":{"include_usage":true}}"#,
+        );
+    }
+
+    #[test]
+    fn extends_the_transcript_at_its_end() {
+        let call = Call { id: "c1".into(), name: "f".into(), arguments: "{}".into() };
+        let corrections = vec![
+            Message::Assistant { content: String::new(), calls: vec![call] },
+            Message::Tool { call_id: "c1".into(), content: "no".into() },
+            Message::User("again".into()),
+        ];
+        check(
+            &prompt(r#"{"messages":[{"role":"user","content":"q"} ]}"#, Offered::Instead(Bytes::from_static(b"[]")), corrections),
+            concat!(
+                r#"{"messages":[{"role":"user","content":"q"} ,{"content":"","role":"assistant","tool_calls":[{"function":{"arguments":"{}","name":"f"},"id":"c1","type":"function"}]},"#,
+                r#"{"content":"no","role":"tool","tool_call_id":"c1"},{"content":"again","role":"user"}],"stream":true,"stream_options":{"include_usage":true}}"#
+            ),
+        );
+        let only = vec![Message::User("go".into())];
+        check(
+            &prompt(r#"{"messages":[ ]}"#, Offered::AsRequested, only),
+            r#"{"messages":[ {"content":"go","role":"user"}],"stream":true,"stream_options":{"include_usage":true}}"#,
+        );
+    }
+}

@@ -1,0 +1,155 @@
+//! OpenAI chunks into events, forgiving what servers leave out.
+
+use crate::{
+    backend::{Error, Target},
+    chat::{Call, Event, FinishReason, Meta, Usage},
+    secret::Secret,
+    wire::openai::{CallDelta, Choice, Chunk, Delta, Text},
+};
+use serde_json::value::RawValue;
+use std::{borrow::Cow, collections::VecDeque};
+
+/// Reads the payloads of one stream and queues what they say.
+pub(super) struct Translator<'a> {
+    target: &'a Target,
+    caller: Option<&'a Secret>,
+    events: VecDeque<Event>,
+    started: bool,
+    finished: bool,
+    done: bool,
+    /// The server's index of each call so far: their places here are the indices without gaps.
+    calls: Vec<Option<usize>>,
+}
+
+impl<'a> Translator<'a> {
+    pub(super) fn new(target: &'a Target, caller: Option<&'a Secret>) -> Self {
+        Self { target, caller, events: VecDeque::new(), started: false, finished: false, done: false, calls: Vec::new() }
+    }
+
+    /// Takes the payload of one server-sent event.
+    pub(super) fn read(&mut self, payload: &[u8]) -> Result<(), Error> {
+        if payload == b"[DONE]" {
+            self.done = true;
+            return Ok(());
+        }
+        let chunk: Chunk<'_> = serde_json::from_slice(payload).map_err(|_| Error::Protocol("a chunk is no chat completion chunk"))?;
+        if chunk.error.is_some() {
+            return Err(self.target.refusal_in_stream(payload, self.caller));
+        }
+        self.start(&chunk);
+        for choice in chunk.choices.unwrap_or_default() {
+            // One choice was asked for; a second one has nowhere to go.
+            if choice.index.unwrap_or(0) == 0 {
+                self.choice(choice);
+            }
+        }
+        if let Some(usage) = chunk.usage {
+            self.events.push_back(Event::Usage(counts(usage)));
+        }
+        Ok(())
+    }
+
+    /// The next event read.
+    pub(super) fn next(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// Called at the end of the stream: fails when the reply was cut off.
+    pub(super) fn finish(self) -> Result<Option<Event>, Error> {
+        match (self.finished, self.done) {
+            (true, _) => Ok(None),
+            // A server that says it is done but not why.
+            (false, true) if self.started => Ok(Some(Event::Finished(FinishReason::Stop))),
+            (false, _) => Err(Error::Protocol("the stream ended before the answer was complete")),
+        }
+    }
+
+    fn start(&mut self, chunk: &Chunk<'_>) {
+        if self.started {
+            return;
+        }
+        self.started = true;
+        let text = |text: &Option<Text<'_>>| text.as_ref().map(|text| text.0.as_ref().to_owned());
+        self.events.push_back(Event::Started(Meta {
+            id: text(&chunk.id),
+            created: chunk.created,
+            model: text(&chunk.model),
+            system_fingerprint: text(&chunk.system_fingerprint),
+        }));
+    }
+
+    fn choice(&mut self, choice: Choice<'_>) {
+        if let Some(logprobs) = choice.logprobs {
+            self.events.push_back(Event::Logprobs(logprobs.to_owned()));
+        }
+        if let Some(delta) = choice.delta {
+            self.delta(delta);
+        }
+        if let Some(reason) = choice.finish_reason.filter(|_| !self.finished) {
+            self.finished = true;
+            self.events.push_back(Event::Finished(finish_reason(&reason.0)));
+        }
+    }
+
+    fn delta(&mut self, delta: Delta<'_>) {
+        let say =
+            |text: Option<Text<'_>>, event: fn(String) -> Event| text.map(Text::into_string).filter(|text| !text.is_empty()).map(event);
+        self.events.extend(say(delta.reasoning_content, Event::Reasoning));
+        self.events.extend(say(delta.content, Event::Content));
+        self.events.extend(say(delta.refusal, Event::Refusal));
+        for call in delta.tool_calls.unwrap_or_default() {
+            self.call(call);
+        }
+    }
+
+    /// A piece belongs to the call of its index; without an index, a name begins a new call.
+    fn call(&mut self, piece: CallDelta<'_>) {
+        let function = piece.function;
+        let (name, arguments) = function.map_or((None, None), |function| (function.name, function.arguments));
+        let known = match piece.index {
+            Some(_) => self.calls.iter().position(|index| *index == piece.index),
+            None if name.is_none() => self.calls.len().checked_sub(1),
+            None => None,
+        };
+        let fragment = arguments.map(fragment).unwrap_or_default();
+        match known {
+            Some(_) if fragment.is_empty() => {}
+            Some(index) => self.events.push_back(Event::CallArguments { index, fragment: fragment.into_owned() }),
+            None => {
+                self.calls.push(piece.index);
+                self.events.push_back(Event::CallStarted(Call {
+                    id: piece.id.map(Text::into_string).unwrap_or_default(),
+                    name: name.map(Text::into_string).unwrap_or_default(),
+                    arguments: fragment.into_owned(),
+                }));
+            }
+        }
+    }
+}
+
+/// Arguments by the book are a JSON string; some servers send the object itself.
+fn fragment(raw: &RawValue) -> Cow<'_, str> {
+    match raw.get() {
+        "null" => Cow::Borrowed(""),
+        text if text.starts_with('"') => serde_json::from_str::<Text<'_>>(text).map_or(Cow::Borrowed(""), |text| text.0),
+        object => Cow::Borrowed(object),
+    }
+}
+
+fn finish_reason(word: &str) -> FinishReason {
+    match word {
+        "length" => FinishReason::Length,
+        "tool_calls" | "function_call" => FinishReason::ToolCalls,
+        "content_filter" => FinishReason::ContentFilter,
+        _ => FinishReason::Stop,
+    }
+}
+
+fn counts(usage: crate::wire::openai::Usage) -> Usage {
+    Usage {
+        prompt_tokens: usage.prompt_tokens.unwrap_or(0),
+        completion_tokens: usage.completion_tokens.unwrap_or(0),
+        cached_tokens: usage.prompt_tokens_details.and_then(|details| details.cached_tokens).unwrap_or(0),
+        reasoning_tokens: usage.completion_tokens_details.and_then(|details| details.reasoning_tokens).unwrap_or(0),
+    }
+}

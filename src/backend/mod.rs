@@ -1,0 +1,49 @@
+//! Model servers: one trait, one stream of events, one file per kind of server.
+//!
+//! A backend translates and nothing more. What a server cannot do is made up for in `inference`.
+
+mod error;
+pub mod forward;
+pub mod llama_server;
+pub mod readiness;
+mod target;
+
+pub use error::Error;
+pub use target::{Config, Target};
+
+use crate::chat::{Event, Message, Request};
+use bytes::Bytes;
+use futures_core::stream::BoxStream;
+use std::sync::Arc;
+
+/// The tools of one upstream call.
+#[derive(Debug, Clone)]
+pub enum Offered {
+    /// Those of the request, as the client wrote them.
+    AsRequested,
+    /// A JSON array that replaces them.
+    Instead(Bytes),
+    /// None, and nothing that speaks of tools.
+    Withheld,
+}
+
+/// One upstream call: the client's request and what an attempt adds to it.
+#[derive(Debug, Clone)]
+pub struct Prompt {
+    /// What the client asks.
+    pub request: Arc<Request>,
+    /// The tools that the model sees.
+    pub offered: Offered,
+    /// Messages appended to the client's.
+    pub corrections: Vec<Message>,
+}
+
+/// The events of one reply: `Started` first, `Finished` before the end. Ends after the first error. Dropping it closes the
+/// connection, which stops the model.
+pub type Events = BoxStream<'static, Result<Event, Error>>;
+
+/// A model server.
+pub trait Backend: Send + Sync {
+    /// Asks the model. Nothing is sent before the stream is polled.
+    fn stream(&self, prompt: Prompt) -> Events;
+}

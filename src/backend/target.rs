@@ -1,0 +1,104 @@
+//! Where a backend is and how a request to it is addressed and signed.
+
+use super::{Error, error::Refusal};
+use crate::{
+    secret::Secret,
+    upstream::{self, Client},
+    wire::openai::ErrorBody,
+};
+use bytes::Bytes;
+use http_body_util::{BodyExt, Limited};
+use hyper::{
+    Request, Response, Uri,
+    header::{AUTHORIZATION, HeaderValue, RETRY_AFTER},
+    http::{request, uri::PathAndQuery},
+};
+
+/// The settings of a backend.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// Scheme, host, port and perhaps a path, without `/v1`.
+    pub url: Uri,
+    /// Replaces the caller's `Authorization` when set.
+    pub api_key: Option<Secret>,
+}
+
+/// An error body is read up to here; what is longer is no sentence.
+const ERROR_BODY_BYTES_MAX: usize = 64 << 10;
+/// A sentence from a backend is cut here.
+const MESSAGE_CHARS_MAX: usize = 2_000;
+
+/// One model server and the client that reaches it.
+#[derive(Debug, Clone)]
+pub struct Target {
+    config: Config,
+    client: Client,
+}
+
+impl Target {
+    /// A target reached through `client`.
+    pub fn new(config: Config, client: Client) -> Self {
+        Self { config, client }
+    }
+
+    /// The address, for messages.
+    pub fn url(&self) -> &Uri {
+        &self.config.url
+    }
+
+    pub(super) fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// A request to `path` (with its query) below the backend's address, carrying exactly one identity: the configured key, else the
+    /// caller's.
+    pub(super) fn request(&self, path: &str, caller: Option<&Secret>) -> request::Builder {
+        let base = self.config.url.path().trim_end_matches('/');
+        let path = if base.is_empty() { PathAndQuery::try_from(path) } else { PathAndQuery::try_from(format!("{base}{path}")) };
+        let mut uri = self.config.url.clone().into_parts();
+        uri.path_and_query = path.ok();
+        let builder = Request::builder().uri(Uri::from_parts(uri).unwrap_or_default());
+        match self.identity(caller).and_then(|secret| HeaderValue::from_str(secret.expose()).ok()) {
+            Some(mut value) => {
+                value.set_sensitive(true);
+                builder.header(AUTHORIZATION, value)
+            }
+            None => builder,
+        }
+    }
+
+    fn identity<'a>(&'a self, caller: Option<&'a Secret>) -> Option<&'a Secret> {
+        self.config.api_key.as_ref().or(caller)
+    }
+
+    /// Sends a request whose body is at hand.
+    pub(super) async fn send(&self, request: Request<Bytes>) -> Result<Response<upstream::Body>, Error> {
+        Ok(self.client.send(request).await?)
+    }
+
+    /// Turns an error response into what may be shown of it.
+    pub(super) async fn refusal(&self, response: Response<upstream::Body>, caller: Option<&Secret>) -> Error {
+        let status = response.status().as_u16();
+        let retry_after = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()).map(str::to_owned);
+        let body = Limited::new(response.into_body(), ERROR_BODY_BYTES_MAX).collect().await;
+        let mut body = body.map(|body| ErrorBody::read(&body.to_bytes())).unwrap_or_default();
+        body.message = body.message.map(|message| self.presentable(&message, caller));
+        Error::Status(Box::new(Refusal { status, body, retry_after }))
+    }
+
+    /// An error inside a stream that had begun well.
+    pub(super) fn refusal_in_stream(&self, error: &[u8], caller: Option<&Secret>) -> Error {
+        let mut body = ErrorBody::read(error);
+        body.message = body.message.map(|message| self.presentable(&message, caller));
+        let status = body.status.filter(|status| (400..600).contains(status)).unwrap_or(502);
+        Error::Status(Box::new(Refusal { status, body, retry_after: None }))
+    }
+
+    fn presentable(&self, message: &str, caller: Option<&Secret>) -> String {
+        let message = self.identity(caller).map_or_else(|| message.to_owned(), |secret| secret.redact(message));
+        match message.char_indices().nth(MESSAGE_CHARS_MAX) {
+            Some((end, _)) => message.get(..end).unwrap_or_default().to_owned() + " …",
+            None => message,
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! What a client asks for. The fields that toolgate acts on are typed; everything keeps the client's own bytes.
+
+use crate::secret::Secret;
+use bytes::Bytes;
+
+/// A chat completion request.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// Every top-level field in the client's order, values as raw JSON: slices of the request body.
+    pub fields: Vec<(String, Bytes)>,
+    /// The JSON array of messages.
+    pub messages: Bytes,
+    /// The JSON array of tools; empty bytes when none are offered.
+    pub tools_json: Bytes,
+    /// The function tools in it, in order.
+    pub tools: Vec<Tool>,
+    /// Which call the client wants.
+    pub tool_choice: ToolChoice,
+    /// Whether the reply may hold several calls.
+    pub parallel_tool_calls: bool,
+    /// How many alternative replies are wanted, OpenAI's `n`.
+    pub choices: u64,
+    /// Whether the client reads a stream.
+    pub stream: bool,
+    /// Whether that stream shall end in a usage chunk.
+    pub include_usage: bool,
+    /// The model asked for; empty when none was.
+    pub model: String,
+    /// The request's query string, without the question mark.
+    pub query: Option<String>,
+    /// The caller's `Authorization` header, whole.
+    pub credential: Option<Secret>,
+}
+
+/// A tool as far as toolgate looks at it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tool {
+    /// Its function name.
+    pub name: String,
+    /// Its JSON schema; empty bytes when it has none.
+    pub parameters: Bytes,
+}
+
+/// OpenAI's `tool_choice`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ToolChoice {
+    /// The model decides; also when the field is absent.
+    Auto,
+    /// No calls: tools are withheld.
+    None,
+    /// Some call is due.
+    Required,
+    /// A call of one of these tools is due.
+    Named(String),
+}

@@ -1,0 +1,124 @@
+//! The commands: `serve`, `check`, `health`.
+
+use crate::{
+    app,
+    config::{self, Config, LogFormat, Problem, Typed, env},
+};
+use anyhow::Context;
+use clap::{Args, Parser, Subcommand};
+use std::{
+    collections::BTreeMap,
+    fmt::Display,
+    io::{self, IsTerminal, Write},
+    path::PathBuf,
+    process::ExitCode,
+};
+use toml::Value;
+
+/// An OpenAI-compatible proxy that makes small local models call tools correctly.
+#[derive(Debug, Parser)]
+#[command(version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Serve clients in front of a model server.
+    Serve(Settings),
+    /// Report everything that is wrong with the configuration or the backend; exits 2 if anything is.
+    Check(Settings),
+    /// Ask the running toolgate whether it answers; exits 1 if not. For container health checks.
+    Health(Settings),
+}
+
+#[derive(Debug, Args)]
+struct Settings {
+    /// The configuration file [env: TOOLGATE_CONFIG]
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Where to listen [env: TOOLGATE_LISTEN] [default: 127.0.0.1:8081]
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<String>,
+    /// The model server [env: TOOLGATE_BACKEND_URL] [default: http://127.0.0.1:8080]
+    #[arg(long, value_name = "URL")]
+    backend_url: Option<String>,
+}
+
+/// A configuration that is wrong; distinct from a failure while running.
+const EXIT_CONFIGURATION: u8 = 2;
+
+/// Runs the command line of this process.
+pub fn main() -> ExitCode {
+    match Cli::parse().command {
+        Command::Serve(settings) => with_config(settings, serve),
+        Command::Check(settings) => check(settings),
+        Command::Health(settings) => with_config(settings, health),
+    }
+}
+
+fn load(settings: Settings) -> Result<Config, Vec<Problem>> {
+    let flags = [("listen", settings.listen), ("backend.url", settings.backend_url)];
+    let flags: BTreeMap<_, _> = flags.into_iter().filter_map(|(path, value)| Some((path, Value::from(value?)))).collect();
+    config::load(Typed { file: settings.config, flags }, &env::Process)
+}
+
+fn with_config(settings: Settings, command: fn(Config) -> anyhow::Result<ExitCode>) -> ExitCode {
+    let config = match load(settings) {
+        Ok(config) => config,
+        Err(problems) => {
+            report(&mut io::stderr(), &problems);
+            return ExitCode::from(EXIT_CONFIGURATION);
+        }
+    };
+    command(config).unwrap_or_else(|error| {
+        report(&mut io::stderr(), &[format!("{error:#}")]);
+        ExitCode::FAILURE
+    })
+}
+
+fn serve(config: Config) -> anyhow::Result<ExitCode> {
+    start_log(&config);
+    runtime()?.block_on(app::serve(config))
+}
+
+fn health(config: Config) -> anyhow::Result<ExitCode> {
+    runtime()?.block_on(app::health(config))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn check(settings: Settings) -> ExitCode {
+    let problems = match load(settings) {
+        Err(problems) => problems.iter().map(ToString::to_string).collect(),
+        Ok(config) => match runtime().map(|runtime| runtime.block_on(app::check(config))) {
+            Ok(problems) => problems,
+            Err(error) => vec![format!("{error:#}")],
+        },
+    };
+    if problems.is_empty() {
+        report(&mut io::stdout(), &["configuration and backend are fine"]);
+        return ExitCode::SUCCESS;
+    }
+    report(&mut io::stderr(), &problems);
+    ExitCode::from(EXIT_CONFIGURATION)
+}
+
+fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build().context("start the runtime")
+}
+
+/// One line each. There is nobody to tell when the stream is closed.
+fn report<T: Display>(to: &mut impl Write, lines: &[T]) {
+    for line in lines {
+        let _ = writeln!(to, "toolgate: {line}");
+    }
+}
+
+fn start_log(config: &Config) {
+    let log = tracing_subscriber::fmt().with_env_filter(&config.log.level).with_writer(io::stderr).with_ansi(io::stderr().is_terminal());
+    match config.log.format {
+        LogFormat::Text => log.init(),
+        LogFormat::Json => log.json().init(),
+    }
+}

@@ -1,0 +1,12 @@
+//! Settings: defaults < file < environment < flags, read once at start into types that cannot be wrong.
+//!
+//! What was typed is a table of values with their source ([`keys`]); what the program needs are the modules' own `Config` types, made
+//! in [`resolve`]. Every problem is reported in one go, with its path in the file.
+
+pub mod env;
+pub mod keys;
+pub mod resolve;
+pub mod units;
+
+pub use keys::Problem;
+pub use resolve::{Config, Log, LogFormat, Typed, load};

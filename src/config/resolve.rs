@@ -1,0 +1,251 @@
+//! From what was typed to what the program needs. Defaults stand here, each with its reason.
+
+use super::{
+    env::Env,
+    keys::{Keys, Problem},
+    units,
+};
+use crate::{
+    backend,
+    inference::{self, Guardrails},
+    secret::Secret,
+    server, upstream,
+};
+use hyper::Uri;
+use std::{
+    collections::BTreeMap,
+    fs,
+    net::{Ipv4Addr, SocketAddr},
+    path::PathBuf,
+    time::Duration,
+};
+use toml::{Table, Value};
+
+/// What the command line says.
+#[derive(Debug, Clone, Default)]
+pub struct Typed {
+    /// The configuration file.
+    pub file: Option<PathBuf>,
+    /// Flags, by the path of the key that they set.
+    pub flags: BTreeMap<&'static str, Value>,
+}
+
+/// Everything that can be set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// The edge.
+    pub server: server::Config,
+    /// The model server.
+    pub backend: backend::Config,
+    /// The connections to it.
+    pub upstream: upstream::Config,
+    /// The guardrails.
+    pub inference: inference::Config,
+    /// The log.
+    pub log: Log,
+}
+
+/// What is logged, to standard error.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Log {
+    /// A filter in the syntax of `tracing_subscriber::EnvFilter`.
+    pub level: String,
+    /// One line for a person or one JSON object.
+    pub format: LogFormat,
+}
+
+/// How a log line looks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    /// For a person.
+    Text,
+    /// For a program.
+    Json,
+}
+
+/// Reads the configuration. Fails with everything that is wrong with it.
+pub fn load(typed: Typed, env: &dyn Env) -> Result<Config, Vec<Problem>> {
+    let path = typed.file.or_else(|| env.get("TOOLGATE_CONFIG").map(PathBuf::from));
+    let (file, unreadable) = match path.map(read_file).transpose() {
+        Ok(file) => (file.unwrap_or_default(), None),
+        Err(problem) => (Table::new(), Some(problem)),
+    };
+    let mut keys = Keys::new(file, env, typed.flags);
+    let config = resolve(&mut keys);
+    let problems: Vec<_> = unreadable.into_iter().chain(keys.finish()).collect();
+    if problems.is_empty() { Ok(config) } else { Err(problems) }
+}
+
+fn read_file(path: PathBuf) -> Result<Table, Problem> {
+    let problem = |message: String| Problem { path: path.display().to_string(), source: None, message };
+    let text = fs::read_to_string(&path).map_err(|error| problem(format!("cannot be read: {error}")))?;
+    text.parse().map_err(|error: toml::de::Error| problem(error.to_string().trim_end().to_owned()))
+}
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn resolve(keys: &mut Keys<'_>) -> Config {
+    Config {
+        server: server(keys),
+        backend: backend::Config {
+            // Where llama-server listens unless told otherwise.
+            url: keys.take("backend.url", Uri::from_static("http://127.0.0.1:8080"), backend_url),
+            api_key: keys.take("backend.api_key", None, |value| units::text(value).and_then(api_key).map(Some)),
+        },
+        upstream: upstream::Config {
+            // A host that does not answer within this on a local network is gone.
+            connect_timeout: keys.take("timeouts.connect", 5 * SECOND, units::duration),
+            // The default of the official clients: a long prompt on a slow CPU takes minutes.
+            first_byte_timeout: keys.take("timeouts.first_byte", 600 * SECOND, units::duration),
+            // Between two tokens; a minute means that the server hangs.
+            idle_timeout: keys.take("timeouts.idle", 60 * SECOND, units::duration),
+        },
+        inference: inference(keys),
+        log: Log {
+            level: keys.take("log.level", "info".to_owned(), log_level),
+            format: keys.take("log.format", LogFormat::Text, log_format),
+        },
+    }
+}
+
+fn server(keys: &mut Keys<'_>) -> server::Config {
+    server::Config {
+        // Reachable from this machine only until somebody decides otherwise.
+        listen: keys.take("listen", SocketAddr::from((Ipv4Addr::LOCALHOST, 8081)), units::address),
+        // An agent's transcript with a few images; more is a mistake.
+        body_bytes_max: keys.take("server.max_body", 16 << 20, units::bytes),
+        // A client that is slower than this with its request holds a place for nothing.
+        request_timeout: keys.take("server.request_timeout", 60 * SECOND, units::duration),
+        // Two descriptors each stay below the usual limit of 4096; a local model serves far fewer at once.
+        connections_max: keys.take("server.max_connections", 1024, |value| {
+            units::count(value, 1, 1 << 20).and_then(|count| usize::try_from(count).map_err(|error| error.to_string()))
+        }),
+        // What Kubernetes and compose give a container to stop, or a little more.
+        shutdown_grace: keys.take("server.shutdown_grace", 30 * SECOND, units::duration),
+    }
+}
+
+fn inference(keys: &mut Keys<'_>) -> inference::Config {
+    inference::Config {
+        guardrails: Guardrails {
+            respond: keys.take("guardrails.respond", true, units::flag),
+            rescue: keys.take("guardrails.rescue", true, units::flag),
+            validate: keys.take("guardrails.validate", true, units::flag),
+            nudge: keys.take("guardrails.nudge", true, units::flag),
+        },
+        // Four calls in all: a model that has not understood by then will not.
+        max_retries: keys.take("guardrails.max_retries", 3, |value| units::count(value, 0, 100)),
+        // Arguments that were wrong twice after the schema was spelled out stay wrong.
+        max_tool_errors: keys.take("guardrails.max_tool_errors", 2, |value| units::count(value, 0, 100)),
+        // A 128k-token reply is half of this.
+        reply_bytes_max: keys.take("guardrails.max_reply", 1 << 20, units::bytes),
+    }
+}
+
+/// The address without `/v1`, which people write since clients want it.
+fn backend_url(value: &Value) -> Result<Uri, String> {
+    let typed = units::text(value)?;
+    let trimmed = typed.trim().trim_end_matches('/');
+    let trimmed = trimmed.strip_suffix("/v1").unwrap_or(trimmed);
+    let uri: Uri = trimmed.parse().map_err(|error| format!("is not a URL: {error}"))?;
+    match (uri.scheme_str(), uri.authority()) {
+        (Some("http" | "https"), Some(authority)) if !authority.as_str().contains('@') => {}
+        (Some("http" | "https"), Some(_)) => return Err("must not hold a password: use backend.api_key".to_owned()),
+        _ => return Err("must begin with http:// or https://, such as \"http://127.0.0.1:8080\"".to_owned()),
+    }
+    if uri.query().is_some() {
+        return Err("must not hold a query".to_owned());
+    }
+    Ok(uri)
+}
+
+fn api_key(key: String) -> Result<Secret, String> {
+    let key = key.trim();
+    if key.is_empty() || !key.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err("must be one or more visible ASCII characters".to_owned());
+    }
+    Ok(Secret::new(&format!("Bearer {key}")))
+}
+
+fn log_level(value: &Value) -> Result<String, String> {
+    let level = units::text(value)?;
+    match level.parse::<tracing_subscriber::EnvFilter>() {
+        Ok(_) => Ok(level),
+        Err(error) => Err(format!("must be error, warn, info, debug, trace or a filter: {error}")),
+    }
+}
+
+fn log_format(value: &Value) -> Result<LogFormat, String> {
+    match value.as_str() {
+        Some("text") => Ok(LogFormat::Text),
+        Some("json") => Ok(LogFormat::Json),
+        _ => Err("must be \"text\" or \"json\"".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashMap;
+
+    fn resolved(file: &str, env: &[(&str, &str)]) -> Result<Config, Vec<String>> {
+        let env: HashMap<String, String> = env.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        let mut keys = Keys::new(file.parse().unwrap(), &env, BTreeMap::new());
+        let config = resolve(&mut keys);
+        let problems: Vec<_> = keys.finish().iter().map(ToString::to_string).collect();
+        if problems.is_empty() { Ok(config) } else { Err(problems) }
+    }
+
+    #[test]
+    fn later_sources_win() {
+        let file = "listen = \"127.0.0.1:1\"\n[guardrails]\nmax_retries = 1";
+        let config = resolved(file, &[("TOOLGATE_GUARDRAILS_MAX_RETRIES", "2")]).unwrap();
+        assert_eq!((config.server.listen.port(), config.inference.max_retries), (1, 2));
+        let env = HashMap::from([("TOOLGATE_LISTEN".to_owned(), "127.0.0.1:2".to_owned())]);
+        let flags = BTreeMap::from([("listen", Value::from("127.0.0.1:3"))]);
+        let config = load(Typed { file: None, flags }, &env).unwrap();
+        assert_eq!(config.server.listen.port(), 3);
+    }
+
+    #[test]
+    fn every_problem_is_reported_with_its_path() {
+        let file = "typo = 1\n[backend]\nurl = \"localhost:8080\"\n[guardrails]\nnudge = \"maybe\"\n[timeouts]\nidel = \"3s\"";
+        let problems = resolved(file, &[("TOOLGATE_TIMEOUTS_CONNECT", "5")]).unwrap_err();
+        let begins = |start: &str| problems.iter().any(|problem| problem.starts_with(start));
+        for start in ["typo: ", "backend.url: ", "guardrails.nudge: ", "timeouts.idel: ", "timeouts.connect: "] {
+            assert!(begins(start), "{start} {problems:?}");
+        }
+        assert_eq!(problems.len(), 5);
+        assert!(problems.iter().any(|problem| problem.ends_with("(set by TOOLGATE_TIMEOUTS_CONNECT)")));
+    }
+
+    #[test]
+    fn a_file_that_is_not_there_or_not_toml_is_a_problem() {
+        let missing = Typed { file: Some("no/such/file.toml".into()), ..Typed::default() };
+        assert!(load(missing, &HashMap::new()).unwrap_err()[0].message.contains("cannot be read"));
+        let not_toml = Typed { file: Some("src/config/resolve.rs".into()), ..Typed::default() };
+        assert!(load(not_toml, &HashMap::new()).unwrap_err()[0].message.contains("line 1"));
+    }
+
+    #[test]
+    fn the_backend_url_is_taken_as_people_write_it() {
+        let check = |typed: &str, expected: Option<&str>| {
+            let url = backend_url(&Value::from(typed)).ok().map(|uri| uri.to_string());
+            assert_eq!(url.as_deref(), expected, "{typed}");
+        };
+        check("http://127.0.0.1:8080", Some("http://127.0.0.1:8080/"));
+        check("http://127.0.0.1:8080/v1/", Some("http://127.0.0.1:8080/"));
+        check("https://host/api/v1", Some("https://host/api"));
+        check("127.0.0.1:8080", None);
+        check("ftp://host", None);
+        check("http://user:pass@host", None);
+        check("http://host/?a=b", None);
+    }
+
+    #[test]
+    fn the_shipped_file_is_the_defaults() {
+        let shipped = Typed { file: Some("config/toolgate.toml".into()), ..Typed::default() };
+        let defaults = load(Typed::default(), &HashMap::new()).unwrap();
+        assert_eq!(load(shipped, &HashMap::new()).unwrap(), defaults);
+    }
+}

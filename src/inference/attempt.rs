@@ -1,0 +1,186 @@
+//! The attempts of one turn: ask, judge, correct, ask again, until there is an answer or the retries are used up.
+
+use super::{
+    Config, Error, Guardrails, accumulate,
+    judge::{self, Answer, Correction, Terms, Verdict},
+    offer::{Cache, Offer},
+};
+use crate::{
+    backend::{Backend, Offered, Prompt},
+    chat::{
+        Event, FinishReason, Message, Meta, Report, Request, ToolChoice, Usage,
+        report::{Attempt, Fault, Guardrail},
+    },
+};
+use accumulate::Reply;
+use async_stream::try_stream;
+use futures_core::Stream;
+use std::sync::Arc;
+
+/// Asks one backend under the guardrails.
+pub struct Engine {
+    backend: Arc<dyn Backend>,
+    config: Config,
+    offers: Cache,
+}
+
+impl Engine {
+    /// An engine in front of `backend`.
+    pub fn new(backend: Arc<dyn Backend>, config: Config) -> Self {
+        Self { backend, config, offers: Cache::default() }
+    }
+
+    /// The guardrails that are on unless a request switches them off.
+    pub fn guardrails(&self) -> Guardrails {
+        self.config.guardrails
+    }
+
+    /// The events of the answer to `request`: `Settled` first, then one complete reply. Ends after the first error. Dropping it ends the
+    /// upstream call.
+    pub fn complete(
+        self: &Arc<Self>,
+        request: Arc<Request>,
+        guardrails: Guardrails,
+    ) -> impl Stream<Item = Result<Event, Error>> + Send + use<> {
+        let mut attempts = Attempts::new(Arc::clone(self), request, guardrails);
+        try_stream! {
+            loop {
+                let events = attempts.engine.backend.stream(attempts.prompt());
+                let reply = accumulate::reply(events, attempts.engine.config.reply_bytes_max).await?;
+                let Some(answer) = attempts.judge(reply)? else { continue };
+                for event in attempts.tell(answer) {
+                    yield event;
+                }
+                break;
+            }
+        }
+    }
+}
+
+/// What is carried from one attempt to the next.
+struct Attempts {
+    engine: Arc<Engine>,
+    request: Arc<Request>,
+    guardrails: Guardrails,
+    offer: Arc<Offer>,
+    corrections: Vec<Message>,
+    history: Vec<Attempt>,
+    exhausted: bool,
+    /// Replies so far that were text or named an unknown tool.
+    retries: u32,
+    /// Replies so far with wrong arguments.
+    tool_errors: u32,
+    usage: Usage,
+    /// Of the first reply: one answer has one id, however often the model was asked.
+    meta: Option<Meta>,
+}
+
+impl Attempts {
+    fn new(engine: Arc<Engine>, request: Arc<Request>, guardrails: Guardrails) -> Self {
+        let offer = engine.offers.offer(&request, guardrails.respond);
+        Self {
+            engine,
+            request,
+            guardrails,
+            offer,
+            corrections: Vec::new(),
+            history: Vec::new(),
+            exhausted: false,
+            retries: 0,
+            tool_errors: 0,
+            usage: Usage::default(),
+            meta: None,
+        }
+    }
+
+    fn prompt(&self) -> Prompt {
+        let offered = match (&self.request.tool_choice, &self.offer.json) {
+            (ToolChoice::None, _) => Offered::Withheld,
+            (_, Some(json)) => Offered::Instead(json.clone()),
+            (_, None) => Offered::AsRequested,
+        };
+        Prompt { request: Arc::clone(&self.request), offered, corrections: self.corrections.clone() }
+    }
+
+    /// The answer, or `None` when the model is to be asked again. Fails when it was asked often enough and calls wrongly still.
+    fn judge(&mut self, mut reply: Reply) -> Result<Option<Answer>, Error> {
+        self.usage += reply.usage;
+        self.meta.get_or_insert_with(|| std::mem::take(&mut reply.meta));
+        let terms = Terms { request: &self.request, offer: &self.offer, guardrails: self.guardrails };
+        let mut note = Attempt::default();
+        let correction = match judge::judge(reply, terms, &mut note) {
+            Verdict::Accept(answer) => {
+                self.history.push(note);
+                return Ok(Some(answer));
+            }
+            Verdict::Correct(correction) => correction,
+        };
+        note.fault = Some(correction.fault);
+        note.detail = Some(correction.detail.clone());
+        self.history.push(note);
+        self.correct(correction)
+    }
+
+    fn correct(&mut self, correction: Correction) -> Result<Option<Answer>, Error> {
+        tracing::debug!(attempt = self.history.len(), fault = ?correction.fault, "reply needs correction");
+        if self.may_retry(correction.fault) {
+            self.corrections.extend(correction.messages);
+            return Ok(None);
+        }
+        self.exhausted = true;
+        let failure = || Error::RetriesExhausted { attempts: self.history.len(), last_fault: correction.detail };
+        correction.fallback.map(Some).ok_or_else(failure)
+    }
+
+    /// Counts the fault. A budget of n stands n faults; the calls in all are bounded apart, so that two kinds of fault in turn do not
+    /// add up.
+    fn may_retry(&mut self, fault: Fault) -> bool {
+        let config = &self.engine.config;
+        match fault {
+            Fault::Text | Fault::UnknownTool => self.retries += 1,
+            Fault::Arguments => self.tool_errors += 1,
+        }
+        let attempts_max = usize::try_from(config.max_retries).unwrap_or(usize::MAX).saturating_add(1);
+        self.guardrails.nudge
+            && self.retries <= config.max_retries
+            && self.tool_errors <= config.max_tool_errors
+            && self.history.len() < attempts_max
+    }
+
+    fn report(&self) -> Report {
+        let any = |found: fn(&Attempt) -> bool| self.history.last().is_some_and(found);
+        let guardrail = if self.exhausted {
+            Guardrail::Exhausted
+        } else if self.history.len() > 1 {
+            Guardrail::Nudged
+        } else if any(|attempt| !attempt.repaired.is_empty()) {
+            Guardrail::Repaired
+        } else if any(|attempt| !attempt.rescued.is_empty()) {
+            Guardrail::Rescued
+        } else {
+            Guardrail::Clean
+        };
+        Report { guardrail, attempts: self.history.clone() }
+    }
+
+    /// The answer as events.
+    fn tell(&mut self, answer: Answer) -> Vec<Event> {
+        let report = self.report();
+        // They belong to a reply that stands as it was said, not to one that others led up to.
+        let logprobs = if report.guardrail == Guardrail::Clean { answer.logprobs } else { Vec::new() };
+        let finish = match answer.cut {
+            Some(reason) => reason,
+            None if answer.calls.is_empty() => FinishReason::Stop,
+            None => FinishReason::ToolCalls,
+        };
+        let mut events = vec![Event::Settled(report), Event::Started(self.meta.take().unwrap_or_default())];
+        let say = |text: String, event: fn(String) -> Event| (!text.is_empty()).then(|| event(text));
+        events.extend(say(answer.reasoning, Event::Reasoning));
+        events.extend(logprobs.into_iter().map(Event::Logprobs));
+        events.extend(say(answer.content, Event::Content));
+        events.extend(say(answer.refusal, Event::Refusal));
+        events.extend(answer.calls.into_iter().map(Event::CallStarted));
+        events.extend([Event::Finished(finish), Event::Usage(self.usage)]);
+        events
+    }
+}

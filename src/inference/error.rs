@@ -1,0 +1,41 @@
+//! How getting a correct reply fails.
+
+use crate::{
+    backend,
+    chat::problem::{Kind, Problem},
+};
+
+/// A run of attempts that came to nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The backend failed.
+    #[error(transparent)]
+    Backend(#[from] backend::Error),
+    /// One reply is longer than may be kept.
+    #[error("reply exceeds {0} bytes")]
+    ReplyTooLong(usize),
+    /// The model was corrected as often as allowed and still called wrongly.
+    #[error("no correct tool call in {attempts} attempts")]
+    RetriesExhausted {
+        /// Upstream calls made.
+        attempts: usize,
+        /// What was wrong with the last reply.
+        last_fault: String,
+    },
+}
+
+impl From<Error> for Problem {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Backend(error) => error.into(),
+            Error::ReplyTooLong(limit) => {
+                Self::new(Kind::Unreachable, format!("The model's reply exceeds {limit} bytes.")).with_code("reply_too_long")
+            }
+            Error::RetriesExhausted { attempts, last_fault } => Self::new(
+                Kind::RetriesExhausted,
+                format!("The model made no correct tool call in {attempts} attempts. The last reply's fault: {last_fault}"),
+            )
+            .with_code("retries_exhausted"),
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! From a prompt to a correct reply: the attempts, and what stands between a model's words and the caller.
+//!
+//! A reply is read in the order `rescue` (calls written as text), `validate` (names, arguments, schema), `respond` (the synthetic
+//! answer tool), and judged: accepted, or answered with `nudge` messages and asked again.
+
+pub mod accumulate;
+pub mod attempt;
+mod error;
+mod judge;
+mod nudge;
+pub mod offer;
+pub mod rescue;
+pub mod respond;
+mod validate;
+
+pub use attempt::Engine;
+pub use error::Error;
+
+/// Which guardrails act, by configuration and by request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Guardrails {
+    /// Offer the `respond` tool.
+    pub respond: bool,
+    /// Read calls out of text.
+    pub rescue: bool,
+    /// Check names and arguments.
+    pub validate: bool,
+    /// Correct the model and ask again.
+    pub nudge: bool,
+}
+
+impl Guardrails {
+    /// Everything on.
+    pub const ALL: Self = Self { respond: true, rescue: true, validate: true, nudge: true };
+    /// Everything off: a request is passed through.
+    pub const NONE: Self = Self { respond: false, rescue: false, validate: false, nudge: false };
+}
+
+/// The settings of the guardrails.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// Which guardrails act unless a request switches them off.
+    pub guardrails: Guardrails,
+    /// How many replies may be text where a call was due, or name an unknown tool. Bounds the upstream calls to one more than this.
+    pub max_retries: u32,
+    /// How many replies may have wrong arguments.
+    pub max_tool_errors: u32,
+    /// How many bytes of one reply are kept.
+    pub reply_bytes_max: usize,
+}

@@ -1,0 +1,60 @@
+//! What the model is told when its reply was wrong: short, about this reply, ending in what to do now.
+
+use super::{offer::Offer, respond};
+use crate::chat::{Call, Message};
+
+/// Names listed to the model; with more, the list in its prompt must do.
+const NAMES_MAX: usize = 40;
+
+/// After text where a call was due.
+pub(super) fn for_text(text: &str, offer: &Offer, named: Option<&str>) -> Vec<Message> {
+    let mut say = match named {
+        Some(name) => format!("That was text, but a call of the tool `{name}` is needed. Call it now."),
+        None => format!("That was text, but a tool call is needed. Call one of these tools now: {}.", names(offer)),
+    };
+    if offer.responds {
+        say.push_str(&format!(" To say something to the user, call `{}` with the text as `message`.", respond::NAME));
+    }
+    vec![Message::Assistant { content: text.to_owned(), calls: Vec::new() }, Message::User(say)]
+}
+
+/// After calls of which at least one was wrong: one result for each, `complaints` in the order of `calls`, `None` for a good one.
+pub(super) fn for_calls(text: &str, calls: &[Call], complaints: &[Option<String>]) -> Vec<Message> {
+    let spoken = calls.iter().map(as_history).collect();
+    let mut messages = vec![Message::Assistant { content: text.to_owned(), calls: spoken }];
+    for (call, complaint) in calls.iter().zip(complaints) {
+        let content = complaint.clone().unwrap_or_else(|| {
+            "Not run, because another call beside it was wrong. Fix the other call first and send this one again with it.".to_owned()
+        });
+        messages.push(Message::Tool { call_id: call.id.clone(), content });
+    }
+    messages
+}
+
+/// The complaint about a call of a tool that was not offered.
+pub(super) fn unknown_tool(name: &str, offer: &Offer, named: Option<&str>) -> String {
+    match named {
+        Some(named) => format!("Error: `{name}` cannot be called now. Call `{named}` instead."),
+        None => format!("Error: there is no tool `{name}`. Call one of these tools instead: {}.", names(offer)),
+    }
+}
+
+/// The complaint about wrong arguments.
+pub(super) fn arguments(name: &str, complaint: &str) -> String {
+    format!("Error: the arguments of `{name}` are wrong: {complaint}\nCall `{name}` again with corrected arguments.")
+}
+
+fn names(offer: &Offer) -> String {
+    let mut names: Vec<_> = offer.tools.iter().take(NAMES_MAX).map(|tool| format!("`{}`", tool.name)).collect();
+    if offer.tools.len() > NAMES_MAX {
+        names.push("…".to_owned());
+    }
+    names.join(", ")
+}
+
+/// Servers parse the arguments in a transcript, and some fail on broken ones. What was written stands in the complaint.
+fn as_history(call: &Call) -> Call {
+    let is_object = serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(&call.arguments).is_ok();
+    let arguments = if is_object { call.arguments.clone() } else { "{}".to_owned() };
+    Call { arguments, ..call.clone() }
+}

@@ -1,0 +1,38 @@
+//! Turns what a model wrote as a call's arguments into the JSON text of the arguments.
+
+use serde_json::value::RawValue;
+
+/// What stands for arguments that were not written.
+pub(super) const NONE: &str = "{}";
+
+/// The arguments as JSON text, from the JSON text that was written.
+///
+/// A string that encodes an object, once or twice, becomes that object's text; null and an empty
+/// string become `{}`. Anything else stays as written, so that validation can say what is wrong.
+pub(super) fn from_json(written: &str) -> String {
+    if written == "null" {
+        return NONE.to_owned();
+    }
+    let mut text = written.to_owned();
+    for _ in 0..ENCODINGS_MAX {
+        let Ok(decoded) = serde_json::from_str::<String>(&text) else {
+            break;
+        };
+        text = decoded;
+        if text.trim().is_empty() {
+            return NONE.to_owned();
+        }
+        if text.trim_start().starts_with('{') && is_json(&text) {
+            return text.trim().to_owned();
+        }
+    }
+    written.to_owned()
+}
+
+/// Whether a text is one JSON value.
+pub(super) fn is_json(text: &str) -> bool {
+    serde_json::from_str::<&RawValue>(text).is_ok()
+}
+
+/// Models and templates have been seen to encode once too often, not more.
+const ENCODINGS_MAX: usize = 2;

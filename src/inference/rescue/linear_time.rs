@@ -1,0 +1,60 @@
+//! Checks that no text takes more than linear time, by repeating what is costly to each part.
+
+use std::time::{Duration, Instant};
+
+use super::rescue;
+use super::tests::offer;
+
+#[test]
+fn time_is_linear() {
+    let (size, limit) = if cfg!(debug_assertions) { (1 << 16, 2000) } else { (1 << 20, 100) };
+    for unit in HOSTILE {
+        for head in ["", "{\"a\":", "<function=save>", "[TOOL_CALLS]", "<think>x</think>"] {
+            let text = head.to_owned() + &unit.repeat(size / unit.len());
+            let start = Instant::now();
+            let _ = rescue(&text, &offer());
+            let took = start.elapsed();
+            assert!(took < Duration::from_millis(limit), "{took:?} for {head} and {unit}");
+        }
+    }
+}
+
+const HOSTILE: [&str; 37] = [
+    "{}",
+    "}\"json{\"a\":\"{\"name\":\"ping\"",
+    "}{",
+    "{",
+    "[",
+    "<",
+    "\"",
+    "`",
+    "```",
+    "\n",
+    " ",
+    "}",
+    "{\"",
+    "{\"a\":\"",
+    "[\":{\",",
+    "[{\"a\":1},",
+    "<function=",
+    "<function=save>",
+    "<function=save><parameter=path>",
+    "<parameter=path>",
+    "<parameter=a></parameter>",
+    "<function=ping></function> x ",
+    "[TOOL_CALLS]",
+    "[TOOL_CALLS]ping{",
+    "[TOOL_CALLS]ping",
+    "ping[ARGS]",
+    "ping[ARGS]{} x ",
+    "{\"name\":",
+    "{\"name\":\"ping\"}",
+    "`{\"name\":\"ping\"} x ",
+    "{\"name\":\"save\",\"args\":{\"a\":",
+    "{\"args\":{x ",
+    "<tool_call>",
+    "{\"name\":\"ping\"}<tool_call>```",
+    "<think>",
+    "[THINK",
+    "</think>{",
+];

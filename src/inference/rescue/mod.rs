@@ -1,0 +1,113 @@
+//! Reads the tool calls that a model wrote as text instead of making them.
+//!
+//! Promises: only offered tools are called; nothing inside reasoning, inside another call's
+//! arguments or merely quoted in an answer is a call; arguments are never invented; and the time
+//! is linear in the text, whatever stands in it.
+
+use crate::inference::offer::Offer;
+
+mod json;
+mod mistral;
+mod qwen_xml;
+mod rehearsal;
+
+mod arguments;
+mod page;
+mod quote;
+mod reasoning;
+mod scan;
+mod unit;
+
+#[cfg(test)]
+mod linear_time;
+#[cfg(test)]
+mod tests;
+
+use page::Page;
+use unit::Unit;
+
+/// The way of writing a call that was recognised.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// An object with a name and arguments.
+    Json,
+    /// `[TOOL_CALLS]name{…}` or `[TOOL_CALLS][{…}]`.
+    Mistral,
+    /// `name[ARGS]{…}` without the marker in front.
+    Rehearsal,
+    /// `<function=name><parameter=key>value</parameter></function>`.
+    QwenXml,
+}
+
+impl Form {
+    /// The stable name, for logs, metrics and answers.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Json => "json",
+            Self::Mistral => "mistral",
+            Self::Rehearsal => "rehearsal",
+            Self::QwenXml => "qwen_xml",
+        }
+    }
+}
+
+/// One call read out of text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Call {
+    /// The name of an offered tool.
+    pub name: String,
+    /// The JSON text of the arguments, byte for byte as written. A string-encoded object is
+    /// decoded to the object's text; `{}` stands only where no arguments were written (key absent,
+    /// null, or an empty string). Anything else is kept raw, for validation to complain about.
+    pub arguments: String,
+}
+
+/// What was found in a text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rescued {
+    /// The calls in the order written, duplicates included; never empty.
+    pub calls: Vec<Call>,
+    /// The text around the calls, trimmed, without reasoning, emptied fences and wrapper tags.
+    pub content: String,
+    /// How the calls were written.
+    pub form: Form,
+}
+
+/// Reads the calls of offered tools out of `text`; `None` when it holds none.
+pub fn rescue(text: &str, offer: &Offer) -> Option<Rescued> {
+    let visible = reasoning::strip(text);
+    let mut page = Page::new(&visible);
+    FORMS.iter().find_map(|&(form, token, read)| {
+        // Most texts hold no token at all and cost no walk.
+        if !visible.contains(token) {
+            return None;
+        }
+        let mut blocks = unit::blocks(&visible, page.walk(|page, mark| read(page, mark, offer)));
+        quote::retain_calls(&visible, &mut blocks);
+        if blocks.is_empty() {
+            return None;
+        }
+        let content = unit::text_around(&visible, &blocks);
+        let calls = blocks.into_iter().flat_map(|block| block.calls).collect();
+        Some(Rescued { calls, content, form })
+    })
+}
+
+/// Reads the unit of one form that begins at (or is recognised by) the byte at the given position.
+type Read = fn(&mut Page<'_>, usize, &Offer) -> Option<Unit>;
+
+/// The forms, each with a token that it cannot do without, from the least to the most ambiguous; the first that finds a call wins.
+///
+/// 1. Mistral's marker is a control token that ordinary text does not contain, and what follows it
+///    may hold `[ARGS]` or JSON call objects, which the later forms would misread.
+/// 2. `name[ARGS]{…}` needs a marker too, and its arguments may look like a JSON call.
+/// 3. XML parameters may hold any JSON, so JSON comes after it.
+/// 4. A JSON object has no marker at all.
+///
+/// The reverse nesting (a marker inside a JSON string or a parameter) is excluded by `Page::walk`.
+const FORMS: [(Form, &str, Read); 4] = [
+    (Form::Mistral, "[TOOL_CALLS]", mistral::read),
+    (Form::Rehearsal, "[ARGS]", rehearsal::read),
+    (Form::QwenXml, "<function=", qwen_xml::read),
+    (Form::Json, "{", json::read),
+];

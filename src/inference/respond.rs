@@ -1,0 +1,130 @@
+//! The synthetic tool `respond(message)`: a model that must call something can still talk.
+//!
+//! Small models take "call a tool or answer" badly and "call one of these tools" well. Trusting their own signal that text was
+//! meant costs most of the correct calls, so answering becomes a tool too. The client never sees it.
+
+use crate::{
+    chat::{Request, ToolChoice},
+    inference::offer::Tool,
+};
+use bytes::{BufMut, Bytes, BytesMut};
+use serde_json::{Value, json};
+use std::sync::LazyLock;
+
+/// The tool's name.
+pub const NAME: &str = "respond";
+
+static DEFINITION: LazyLock<Value> = LazyLock::new(|| {
+    json!({
+        "type": "function",
+        "function": {
+            "name": NAME,
+            "description": "Say something to the user. Use it to answer, to ask back, or to report a result, whenever no other tool is needed.",
+            "parameters": {
+                "type": "object",
+                "properties": {"message": {"type": "string", "description": "The text that the user reads."}},
+                "required": ["message"]
+            }
+        }
+    })
+});
+
+/// Whether the tool belongs into the offer: only where the model may choose, and never beside a tool of that name.
+pub(super) fn fits(request: &Request) -> bool {
+    request.tool_choice == ToolChoice::Auto && !request.tools.iter().any(|tool| tool.name == NAME)
+}
+
+/// The tool, for validation.
+pub(super) fn tool() -> Tool {
+    let parameters = DEFINITION.pointer("/function/parameters").cloned().unwrap_or_default();
+    Tool::new(NAME.to_owned(), parameters)
+}
+
+/// The JSON array `tools` with the tool at its end; the rest keeps its bytes.
+pub(super) fn append(tools: &[u8]) -> Bytes {
+    let open = tools.trim_ascii_end().strip_suffix(b"]").unwrap_or(tools);
+    let definition = DEFINITION.to_string();
+    let mut array = BytesMut::with_capacity(open.len() + definition.len() + 2);
+    array.put_slice(open);
+    array.put_slice(b",");
+    array.put_slice(definition.as_bytes());
+    array.put_slice(b"]");
+    array.freeze()
+}
+
+/// The message in `arguments`, `None` when there is none to read.
+pub(super) fn message(arguments: &str) -> Option<String> {
+    match serde_json::from_str::<Value>(arguments).ok()?.get_mut("message")?.take() {
+        Value::String(message) => Some(message),
+        _ => None,
+    }
+}
+
+/// The message as far as it goes, from arguments that a token limit cut off. Empty when the cut came before it.
+pub(super) fn cut_message(arguments: &str) -> String {
+    let Some(start) = arguments.find("\"message\"") else { return String::new() };
+    let rest = arguments.get(start + "\"message\"".len()..).unwrap_or_default().trim_start();
+    let Some(text) = rest.strip_prefix(':').map(str::trim_start).and_then(|rest| rest.strip_prefix('"')) else {
+        return String::new();
+    };
+    let end = closing_quote(text).unwrap_or(text.len());
+    let mut text = text.get(..end).unwrap_or_default();
+    // An escape that was cut in the middle (at most `\uD83D\uDE0` long) is dropped.
+    for _ in 0..12 {
+        if let Ok(message) = serde_json::from_str(&format!("\"{text}\"")) {
+            return message;
+        }
+        let Some((last, _)) = text.char_indices().next_back() else { break };
+        text = text.get(..last).unwrap_or_default();
+    }
+    String::new()
+}
+
+fn closing_quote(text: &str) -> Option<usize> {
+    let mut escaped = false;
+    text.char_indices().find_map(|(at, c)| match c {
+        _ if escaped => {
+            escaped = false;
+            None
+        }
+        '\\' => {
+            escaped = true;
+            None
+        }
+        '"' => Some(at),
+        _ => None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn is_appended_without_touching_the_rest() {
+        let appended = append(b"[ {\"x\":1} ]\n");
+        assert!(appended.starts_with(b"[ {\"x\":1} ,{"));
+        let list: Vec<Value> = serde_json::from_slice(&appended).unwrap();
+        assert_eq!(list[1], *DEFINITION);
+    }
+
+    #[test]
+    fn a_message_is_read_as_far_as_it_goes() {
+        let check = |arguments: &str, expected: &str| assert_eq!(cut_message(arguments), expected, "{arguments}");
+        check(r#"{"message": "all of it"}"#, "all of it");
+        check(r#"{"message":"half of i"#, "half of i");
+        check(r#"{"message":"an escape \n and \"quotes\" and a cut one \u00"#, "an escape \n and \"quotes\" and a cut one ");
+        check(r#"{"message":"a smile \ud83d\ude"#, "a smile ");
+        check(r#"{"message":"back\"#, "back");
+        check(r#"{"message""#, "");
+        check(r#"{"mess"#, "");
+        check("", "");
+    }
+
+    #[test]
+    fn only_a_string_is_a_message() {
+        assert_eq!(message(r#"{"message":"hi"}"#).as_deref(), Some("hi"));
+        assert_eq!(message(r#"{"message":3}"#), None);
+        assert_eq!(message("no JSON"), None);
+    }
+}

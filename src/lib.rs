@@ -1,0 +1,42 @@
+//! toolgate: an OpenAI-compatible proxy that makes small local models call tools correctly.
+//!
+//! # The way of a request
+//!
+//! ```text
+//! listener::serve → connection::serve → router::route
+//!   │ nothing to guard: routes::chat::pass, routes::forward::to ── backend::forward ── upstream
+//!   ▼
+//! routes::chat::complete ── body::collect → decode::request → chat::Request
+//!   ▼
+//! Agent::run → run::start ── one record a run
+//!   ▼
+//! Engine::complete ── offer (respond) → Backend::stream → accumulate → judge (rescue, validate, respond)
+//!   │                                  ▲                              │
+//!   │                                  └───── nudge, ask again ───────┘
+//!   ▼ chat::Event
+//! encode::Completion or stream::Encoder ── one JSON object or one stream
+//! ```
+//!
+//! # Invariants
+//!
+//! - **Imports point the way the request travels**; `tests/architecture.rs` has the table. `chat` may use `secret`, since a request
+//!   carries its caller's credential.
+//! - **The client's `tools`, messages and unknown fields travel byte for byte**, on every attempt.
+//! - **Every upstream call streams**; a JSON answer is a fold at the edge.
+//! - **Dropping is cancelling**: the response body owns the run, the run owns the upstream connection. Nothing is spawned for a request.
+//! - **A request without tools is not looked into** beyond its top-level fields.
+//! - **Nothing is invented**: a failure is a typed error, never a made-up answer.
+//! - Deliberately absent: inbound authentication, HTTP/2, state that outlives a request (but the compiled tool schemas).
+
+pub mod agent;
+pub mod api;
+pub mod app;
+pub mod backend;
+pub mod chat;
+pub mod cli;
+pub mod config;
+pub mod inference;
+pub mod secret;
+pub mod server;
+pub mod upstream;
+pub mod wire;

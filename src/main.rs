@@ -1,0 +1,7 @@
+//! The toolgate command.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    toolgate::cli::main()
+}

@@ -1,0 +1,53 @@
+//! A value that must never be printed: an API key or a caller's `Authorization` header.
+//!
+//! `Debug` shows `[secret]`, there is no `Display`, and reading it is spelled `expose` so that every use stands out in review.
+
+use std::fmt;
+
+/// A credential held in memory. Cloning copies the pointer.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(std::sync::Arc<str>);
+
+impl Secret {
+    /// Wraps `value`, which must not be logged before or after.
+    pub fn new(value: &str) -> Self {
+        Self(value.into())
+    }
+
+    /// The value itself, for the one place that puts it on the wire.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+
+    /// `text` with every occurrence of the secret replaced: an upstream may quote a key back in its error message.
+    pub fn redact(&self, text: &str) -> String {
+        let bare = self.0.strip_prefix("Bearer ").unwrap_or(&self.0).trim();
+        if bare.len() < MIN_LENGTH { text.to_owned() } else { text.replace(bare, "[secret]") }
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("[secret]")
+    }
+}
+
+/// Local servers are given dummies such as `x` or `none`: hiding those would only mangle the message.
+const MIN_LENGTH: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn is_never_printed() {
+        assert_eq!(format!("{:?}", Some(Secret::new("sk-1"))), "Some([secret])");
+    }
+
+    #[test]
+    fn is_taken_out_of_foreign_text() {
+        let secret = Secret::new("Bearer sk-abcdef");
+        assert_eq!(secret.redact("wrong key sk-abcdef, try again"), "wrong key [secret], try again");
+        assert_eq!(Secret::new("Bearer x").redact("extra"), "extra");
+    }
+}

@@ -1,0 +1,21 @@
+//! Kinds of problems as HTTP statuses.
+
+use crate::chat::problem::Kind;
+use hyper::StatusCode;
+
+/// The status that tells of `kind`.
+pub(super) fn status(kind: Kind) -> StatusCode {
+    match kind {
+        Kind::Invalid => StatusCode::BAD_REQUEST,
+        Kind::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+        Kind::Slow => StatusCode::REQUEST_TIMEOUT,
+        Kind::NotFound => StatusCode::NOT_FOUND,
+        Kind::Method => StatusCode::METHOD_NOT_ALLOWED,
+        Kind::Upstream(status) => {
+            StatusCode::from_u16(status).ok().filter(|status| status.as_u16() >= 400).unwrap_or(StatusCode::BAD_GATEWAY)
+        }
+        Kind::Unreachable | Kind::RetriesExhausted => StatusCode::BAD_GATEWAY,
+        Kind::NotReady => StatusCode::SERVICE_UNAVAILABLE,
+        Kind::Timeout => StatusCode::GATEWAY_TIMEOUT,
+    }
+}

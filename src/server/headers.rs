@@ -1,0 +1,92 @@
+//! toolgate's own headers, and the few of the client's that it reads.
+
+use crate::{
+    agent::Guardrails,
+    chat::{Problem, Report, id},
+    secret::Secret,
+};
+use hyper::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+const EXPLAIN: HeaderName = HeaderName::from_static("x-toolgate-explain");
+const DISABLE: HeaderName = HeaderName::from_static("x-toolgate-disable");
+const ATTEMPTS: HeaderName = HeaderName::from_static("x-toolgate-attempts");
+const GUARDRAIL: HeaderName = HeaderName::from_static("x-toolgate-guardrail");
+
+/// A longer id is not taken over from a client: it would end up in every log line.
+const REQUEST_ID_BYTES_MAX: usize = 128;
+
+/// The client's request id if it sent a usable one, else a new one.
+pub(super) fn request_id(headers: &HeaderMap) -> HeaderValue {
+    let usable = |id: &&HeaderValue| (1..=REQUEST_ID_BYTES_MAX).contains(&id.len()) && id.as_bytes().iter().all(u8::is_ascii_graphic);
+    let own = || HeaderValue::from_str(&id::mint("req_")).unwrap_or(HeaderValue::from_static("req_"));
+    headers.get(REQUEST_ID).filter(usable).cloned().unwrap_or_else(own)
+}
+
+/// The caller's credential.
+pub(super) fn credential(headers: &HeaderMap) -> Option<Secret> {
+    headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok()).map(Secret::new)
+}
+
+/// Whether the answer shall tell what the guardrails did.
+pub(super) fn explain(headers: &HeaderMap) -> bool {
+    headers.get(EXPLAIN).is_some_and(|value| matches!(value.as_bytes(), b"1" | b"true"))
+}
+
+/// `guardrails` without those that the request switches off. Fails for a name that is none, which would be left on unnoticed.
+pub(super) fn guardrails(headers: &HeaderMap, guardrails: Guardrails) -> Result<Guardrails, Problem> {
+    let mut guardrails = guardrails;
+    for value in headers.get_all(DISABLE) {
+        let names = value.to_str().unwrap_or("?").split(',').map(str::trim).filter(|name| !name.is_empty());
+        for name in names {
+            match name {
+                "respond" => guardrails.respond = false,
+                "rescue" => guardrails.rescue = false,
+                "validate" => guardrails.validate = false,
+                "nudge" => guardrails.nudge = false,
+                "all" => guardrails = Guardrails::NONE,
+                _ => {
+                    let message = format!("`{name}` is no guardrail: use respond, rescue, validate, nudge or all.");
+                    return Err(Problem::invalid(DISABLE.as_str(), message));
+                }
+            }
+        }
+    }
+    Ok(guardrails)
+}
+
+/// Tells in `headers` how the answer was reached.
+pub(super) fn report(headers: &mut HeaderMap, report: &Report) {
+    headers.insert(ATTEMPTS, HeaderValue::from(report.attempts.len()));
+    headers.insert(GUARDRAIL, HeaderValue::from_static(report.guardrail.as_str()));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn disable(value: &'static str) -> Result<Guardrails, Problem> {
+        let headers = HeaderMap::from_iter([(DISABLE, HeaderValue::from_static(value))]);
+        guardrails(&headers, Guardrails::ALL)
+    }
+
+    #[test]
+    fn guardrails_switch_off_by_name() {
+        assert_eq!(disable("").unwrap(), Guardrails::ALL);
+        assert_eq!(disable("rescue, nudge").unwrap(), Guardrails { rescue: false, nudge: false, ..Guardrails::ALL });
+        assert_eq!(disable("all").unwrap(), Guardrails::NONE);
+        assert!(disable("rescues").unwrap_err().message.contains("`rescues`"));
+    }
+
+    #[test]
+    fn only_a_harmless_request_id_is_taken_over() {
+        let id = |value: &str| {
+            let headers = HeaderMap::from_iter([(REQUEST_ID, HeaderValue::from_str(value).unwrap())]);
+            request_id(&headers).to_str().unwrap().to_owned()
+        };
+        assert_eq!(id("abc-1"), "abc-1");
+        assert!(id("with space").starts_with("req_"));
+        assert!(id(&"x".repeat(129)).starts_with("req_"));
+        assert!(id("").starts_with("req_"));
+    }
+}

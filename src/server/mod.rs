@@ -1,0 +1,43 @@
+//! The edge: sockets, HTTP, and nothing about models. The only place that knows statuses.
+//!
+//! One task per connection. The response body is the run: dropping it, as hyper does when the client leaves, cancels everything
+//! below it.
+
+mod body;
+mod connection;
+mod error;
+mod headers;
+mod listener;
+mod reply;
+mod router;
+mod routes;
+
+pub use listener::serve;
+
+use crate::{agent::Agent, backend::Target};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+
+/// The settings of the edge.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// Where to listen.
+    pub listen: SocketAddr,
+    /// The largest request body.
+    pub body_bytes_max: usize,
+    /// How long a client may take to send a request's head, and then its body.
+    pub request_timeout: Duration,
+    /// Connections served at once; more wait to be accepted.
+    pub connections_max: usize,
+    /// How long running requests may take to finish at shutdown.
+    pub shutdown_grace: Duration,
+}
+
+/// What every request needs.
+pub struct State {
+    /// Its settings.
+    pub config: Config,
+    /// Runs guarded requests.
+    pub agent: Agent,
+    /// Takes the requests that are passed on.
+    pub target: Arc<Target>,
+}

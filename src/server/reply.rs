@@ -1,0 +1,57 @@
+//! Responses: JSON at hand, a stream, or an upstream body passed through.
+
+use super::error;
+use crate::{api::openai::encode, chat::Problem};
+use bytes::Bytes;
+use futures_core::Stream;
+use http_body_util::{BodyExt, Full, StreamBody, combinators::UnsyncBoxBody};
+use hyper::{
+    Response, StatusCode,
+    body::{Body as HttpBody, Frame},
+    header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER},
+};
+use std::{convert::Infallible, error::Error};
+
+/// Any response body. An error in it cuts the connection, so that nobody takes half an answer for a whole one.
+pub(super) type Body = UnsyncBoxBody<Bytes, Box<dyn Error + Send + Sync>>;
+
+/// `body` as JSON.
+pub(super) fn json(status: StatusCode, body: Bytes) -> Response<Body> {
+    let body = Full::new(body).map_err(|never: Infallible| match never {}).boxed_unsync();
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+/// `frames` as server-sent events.
+pub(super) fn events(frames: impl Stream<Item = Bytes> + Send + 'static) -> Response<Body> {
+    use futures_util::StreamExt;
+    let frames = frames.map(|bytes| Ok(Frame::data(bytes)));
+    let mut response = Response::new(BodyExt::boxed_unsync(StreamBody::new(frames)));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    response
+}
+
+/// An upstream response as it is.
+pub(super) fn passed<B>(response: Response<B>) -> Response<Body>
+where
+    B: HttpBody<Data = Bytes, Error: Error + Send + Sync + 'static> + Send + 'static,
+{
+    response.map(|body| body.map_err(Into::into).boxed_unsync())
+}
+
+/// `problem` with its status, in OpenAI's form.
+pub(super) fn problem(problem: &Problem) -> Response<Body> {
+    let status = error::status(problem.kind);
+    let mut response = json(status, encode::error(problem));
+    if let Some(value) = problem.retry_after.as_deref().and_then(|value| HeaderValue::from_str(value).ok()) {
+        response.headers_mut().insert(RETRY_AFTER, value);
+    }
+    if status == StatusCode::METHOD_NOT_ALLOWED {
+        response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, POST"));
+    }
+    response
+}

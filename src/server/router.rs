@@ -1,0 +1,31 @@
+//! Paths to handlers.
+
+use super::{State, reply, routes};
+use crate::chat::{Problem, problem::Kind};
+use hyper::{Method, Request, Response, body::Incoming};
+
+/// Answers `request`, or says why not.
+pub(super) async fn route(state: &State, request: Request<Incoming>) -> Result<Response<reply::Body>, Problem> {
+    let get = request.method() == Method::GET || request.method() == Method::HEAD;
+    match request.uri().path() {
+        "/v1/chat/completions" | "/chat/completions" if request.method() == Method::POST => routes::chat::complete(state, request).await,
+        "/v1/chat/completions" | "/chat/completions" => Err(wrong_method("POST")),
+        "/health/live" if get => Ok(routes::health::live()),
+        "/health" | "/health/ready" if get => Ok(routes::health::ready(state).await),
+        "/models" if get => routes::forward::to(state, request, "/v1/models").await,
+        path @ ("/props" | "/slots") if get => {
+            let path = path.to_owned();
+            routes::forward::to(state, request, &path).await
+        }
+        "/health" | "/health/ready" | "/health/live" | "/models" | "/props" | "/slots" => Err(wrong_method("GET")),
+        path if path.starts_with("/v1/") => {
+            let path = path.to_owned();
+            routes::forward::to(state, request, &path).await
+        }
+        path => Err(Problem::new(Kind::NotFound, format!("There is nothing at {} {path}.", request.method())).with_code("unknown_url")),
+    }
+}
+
+fn wrong_method(allowed: &str) -> Problem {
+    Problem::new(Kind::Method, format!("This path takes {allowed}.")).with_code("method_not_allowed")
+}

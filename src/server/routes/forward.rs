@@ -1,0 +1,23 @@
+//! Paths that belong to the backend: both ways as they are.
+
+use crate::{
+    backend::forward::Forward,
+    chat::Problem,
+    server::{State, body, headers, reply},
+};
+use hyper::{Request, Response, body::Incoming};
+
+/// Sends `request` to `path` of the backend, with its query.
+pub(in crate::server) async fn to(state: &State, request: Request<Incoming>, path: &str) -> Result<Response<reply::Body>, Problem> {
+    let (head, incoming) = request.into_parts();
+    let caller = headers::credential(&head.headers);
+    let path = with_query(path, head.uri.query());
+    let forward = Forward { method: &head.method, path: &path, headers: &head.headers, caller: caller.as_ref() };
+    let body = body::limited(incoming, &state.config)?;
+    Ok(reply::passed(state.target.forward_stream(&forward, body).await?))
+}
+
+/// `path` with `query` behind it.
+pub(in crate::server) fn with_query(path: &str, query: Option<&str>) -> String {
+    query.map_or_else(|| path.to_owned(), |query| format!("{path}?{query}"))
+}

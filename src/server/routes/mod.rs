@@ -1,0 +1,5 @@
+//! What stands behind each path.
+
+pub(super) mod chat;
+pub(super) mod forward;
+pub(super) mod health;
