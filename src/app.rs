@@ -6,7 +6,6 @@ use crate::{
     config::Config,
     inference::Engine,
     server::{self, State},
-    upstream::Client,
 };
 use anyhow::{Context, bail};
 use hyper::Uri;
@@ -56,10 +55,9 @@ pub async fn serve(config: Config) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// The parts of one server. Needs a runtime, on which connections are kept.
+/// The parts of one server.
 pub fn build(config: &Config) -> State {
-    let client = Client::new(config.upstream.clone());
-    let target = Arc::new(Target::new(config.backend.clone(), client));
+    let target = Arc::new(Target::new(config.backend.clone(), config.upstream.clone()));
     let backend = Arc::new(LlamaServer::new(Arc::clone(&target)));
     let engine = Arc::new(Engine::new(backend, config.inference.clone()));
     State { config: config.server.clone(), agent: Agent::new(engine), target }
@@ -80,8 +78,7 @@ pub async fn check(config: Config) -> Vec<String> {
 pub async fn health(config: Config) -> anyhow::Result<()> {
     let address = reachable(config.server.listen);
     let url: Uri = format!("http://{address}").parse().context("make the address a URL")?;
-    let client = Client::new(config.upstream);
-    let own = Target::new(backend::Config { url, api_key: None }, client);
+    let own = Target::new(backend::Config { url, api_key: None }, config.upstream);
     if !own.answers("/health/live").await {
         bail!("nothing healthy at {address}");
     }

@@ -1,5 +1,7 @@
 //! Keeps `src/` true to the layer table in `src/lib.rs`.
 
+#![expect(clippy::unwrap_used, clippy::string_slice, reason = "a test may panic")]
+
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -20,7 +22,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("backend", &["upstream", "resilience", "wire", "chat", "trace", "secret"]),
     ("upstream", &["resilience", "secret"]),
     ("trace", &["chat", "secret"]),
-    ("chat", &[]),
+    ("chat", &["secret"]),
     ("wire", &[]),
     ("resilience", &[]),
     ("secret", &[]),
@@ -58,8 +60,40 @@ fn files_are_short_named_for_their_subject_and_open_with_a_module_doc() {
     }
 }
 
-fn imports(text: &str) -> impl Iterator<Item = String> + '_ {
-    text.match_indices("crate::").map(|(at, _)| text[at + 7..].chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect())
+/// The modules named behind `crate::`, alone or in braces: `crate::{agent, chat::{Event, Meta}}` names `agent` and `chat`.
+fn imports(text: &str) -> Vec<String> {
+    let word = |text: &str| text.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect::<String>();
+    let mut found = Vec::new();
+    for (at, path) in text.match_indices("crate::") {
+        let rest = &text[at + path.len()..];
+        if !rest.starts_with('{') {
+            found.push(word(rest));
+            continue;
+        }
+        let mut depth = 0;
+        for (at, c) in rest.char_indices() {
+            depth += match c {
+                '{' => 1,
+                '}' => -1,
+                _ => 0,
+            };
+            if depth == 0 {
+                break;
+            }
+            if depth == 1 && matches!(c, '{' | ',') {
+                found.push(word(rest[at + 1..].trim_start()));
+            }
+        }
+    }
+    // A trailing comma names nothing.
+    found.retain(|name| !name.is_empty());
+    found
+}
+
+#[test]
+fn imports_are_read_alone_and_in_braces() {
+    let text = "use crate::wire; use crate::{\n    agent::{self, Run},\n    chat::Event,\n}; crate::secret::Secret";
+    assert_eq!(imports(text), ["wire", "agent", "chat", "secret"]);
 }
 
 fn sources() -> Vec<(String, PathBuf, String)> {

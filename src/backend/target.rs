@@ -11,7 +11,7 @@ use http_body_util::{BodyExt, Limited};
 use hyper::{
     Request, Response, Uri,
     header::{AUTHORIZATION, HeaderValue, RETRY_AFTER},
-    http::{request, uri::PathAndQuery},
+    http::request,
 };
 
 /// The settings of a backend.
@@ -36,8 +36,9 @@ pub struct Target {
 }
 
 impl Target {
-    /// A target reached through `client`.
-    pub fn new(config: Config, client: Client) -> Self {
+    /// A target reached within the limits of `upstream`.
+    pub fn new(config: Config, upstream: upstream::Config) -> Self {
+        let client = Client::new(&config.url, upstream);
         Self { config, client }
     }
 
@@ -54,10 +55,7 @@ impl Target {
     /// caller's.
     pub(super) fn request(&self, path: &str, caller: Option<&Secret>) -> request::Builder {
         let base = self.config.url.path().trim_end_matches('/');
-        let path = if base.is_empty() { PathAndQuery::try_from(path) } else { PathAndQuery::try_from(format!("{base}{path}")) };
-        let mut uri = self.config.url.clone().into_parts();
-        uri.path_and_query = path.ok();
-        let builder = Request::builder().uri(Uri::from_parts(uri).unwrap_or_default());
+        let builder = if base.is_empty() { Request::builder().uri(path) } else { Request::builder().uri(format!("{base}{path}")) };
         match self.identity(caller).and_then(|secret| HeaderValue::from_str(secret.expose()).ok()) {
             Some(mut value) => {
                 value.set_sensitive(true);

@@ -1,6 +1,5 @@
 //! How reaching a model server fails.
 
-use hyper_util::client::legacy;
 use std::{error, time::Duration};
 
 /// Split by what the caller does next: fail over, give up waiting, or report a broken peer.
@@ -8,7 +7,7 @@ use std::{error, time::Duration};
 pub enum Error {
     /// No connection: nothing was sent.
     #[error("connect to upstream")]
-    Connect(#[source] legacy::Error),
+    Connect(#[source] Box<dyn error::Error + Send + Sync>),
     /// The connection stood, but no response began in time.
     #[error("no response within {} s", .0.as_secs_f64())]
     FirstByte(Duration),
@@ -25,38 +24,21 @@ pub enum Error {
 
 /// A broken connection.
 #[derive(Debug, thiserror::Error)]
-pub enum Break {
-    /// Before the head of the response.
-    #[error(transparent)]
-    Request(legacy::Error),
-    /// In the middle of its body.
-    #[error(transparent)]
-    Body(hyper::Error),
-}
+#[error(transparent)]
+pub struct Break(hyper::Error);
 
 impl Break {
     /// Whether the peer closed the connection before it answered anything, as a server does to a connection that was idle.
     pub(super) fn lost_before_response(&self) -> bool {
-        let Self::Request(error) = self else { return false };
-        cause::<hyper::Error>(error).is_some_and(|error| error.is_incomplete_message() || error.is_canceled())
-    }
-}
-
-impl From<legacy::Error> for Error {
-    fn from(error: legacy::Error) -> Self {
-        if error.is_connect() {
-            Self::Connect(error)
-        } else if cause::<http_body_util::LengthLimitError>(&error).is_some() {
-            Self::BodyTooLarge
-        } else {
-            Self::Broken(Break::Request(error))
-        }
+        let reset = || cause::<std::io::Error>(&self.0).is_some();
+        self.0.is_incomplete_message() || self.0.is_canceled() || self.0.is_closed() || reset()
     }
 }
 
 impl From<hyper::Error> for Error {
     fn from(error: hyper::Error) -> Self {
-        Self::Broken(Break::Body(error))
+        let too_large = cause::<http_body_util::LengthLimitError>(&error).is_some();
+        if too_large { Self::BodyTooLarge } else { Self::Broken(Break(error)) }
     }
 }
 

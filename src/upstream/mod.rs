@@ -1,21 +1,26 @@
-//! The one pooled HTTP client that reaches model servers, with TLS and a limit on every wait.
+//! The HTTP client that reaches one model server: pooled connections, TLS, and a limit on every wait.
 //!
-//! Dropping a response body closes its connection, which is how a model server learns that nobody listens any more.
+//! A connection is driven by whoever uses it, in the same task, not by a task of its own: pieces of a response that arrived together
+//! are passed on together, and a response that is dropped closes its connection at once, which is how a model server learns that
+//! nobody listens any more. (With hyper-util's pooled client every piece of a stream is a switch between two tasks and a write.)
 
 mod body;
+mod connection;
 mod error;
+mod pool;
 
 pub use body::Body;
 pub use error::Error;
 
 use bytes::Bytes;
+use connection::{Connection, Connector};
 use http_body_util::{Either, Full, Limited};
-use hyper::{Request, Response, body::Incoming};
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::{
-    client::legacy::{self, connect::HttpConnector},
-    rt::{TokioExecutor, TokioTimer},
+use hyper::{
+    Request, Response, Uri,
+    body::Incoming,
+    header::{HOST, HeaderValue},
 };
+use pool::Pool;
 use std::{sync::Arc, time::Duration};
 
 /// What is sent: bytes at hand, or a client's body passed on as it arrives, up to a limit.
@@ -24,7 +29,7 @@ pub type Payload = Either<Full<Bytes>, Limited<Incoming>>;
 /// How long to wait for what.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
-    /// For a TCP connection.
+    /// For a connection, TLS included.
     pub connect_timeout: Duration,
     /// From the request to the head of the response; spans the prefill, and without streaming the whole generation.
     pub first_byte_timeout: Duration,
@@ -32,48 +37,55 @@ pub struct Config {
     pub idle_timeout: Duration,
 }
 
-/// The client. Cloning it shares the pool.
+/// The client of one server. Cloning it shares the connections.
 #[derive(Debug, Clone)]
 pub struct Client {
-    pool: legacy::Client<HttpsConnector<HttpConnector>, Payload>,
-    config: Arc<Config>,
+    inner: Arc<Inner>,
 }
 
-/// llama-server closes an idle connection after 5 s; a request sent into that moment is lost, so ours goes first.
-const POOL_IDLE: Duration = Duration::from_secs(4);
+#[derive(Debug)]
+struct Inner {
+    connector: Connector,
+    host: HeaderValue,
+    pool: Arc<Pool>,
+    config: Config,
+}
 
 impl Client {
-    /// A client with an empty pool. It spawns its connections on the current runtime.
-    pub fn new(config: Config) -> Self {
-        let mut tcp = HttpConnector::new();
-        tcp.set_connect_timeout(Some(config.connect_timeout));
-        tcp.set_nodelay(true);
-        tcp.enforce_http(false);
-        let connector = HttpsConnectorBuilder::new().with_webpki_roots().https_or_http().enable_http1().wrap_connector(tcp);
-        let pool =
-            legacy::Client::builder(TokioExecutor::new()).pool_timer(TokioTimer::new()).pool_idle_timeout(POOL_IDLE).build(connector);
-        Self { pool, config: Arc::new(config) }
+    /// A client of the server at `origin`, of which scheme and authority count. Connects when it must.
+    pub fn new(origin: &Uri, config: Config) -> Self {
+        let host = origin.authority().map_or("", |authority| authority.as_str());
+        let host = HeaderValue::from_str(host).unwrap_or(HeaderValue::from_static(""));
+        let connector = Connector::new(origin.clone(), config.connect_timeout);
+        Self { inner: Arc::new(Inner { connector, host, pool: Arc::default(), config }) }
     }
 
-    /// Sends `request`, whose body is at hand, and answers with the response's head, its body still to be read. A connection that
-    /// the peer closed as the request went out is replaced once: nothing of a response was seen, so nothing is said twice.
+    /// Sends `request`, whose URI is a path and whose body is at hand. Answers with the response's head, its body still to be read. A
+    /// kept connection that the server closed as the request went out is replaced: nothing of a response was seen, so nothing is said
+    /// twice.
     pub async fn send(&self, request: Request<Bytes>) -> Result<Response<Body>, Error> {
         let (head, payload) = request.into_parts();
         let build = || Request::from_parts(head.clone(), Either::Left(Full::new(payload.clone())));
-        match self.send_once(build()).await {
-            Err(Error::Broken(cause)) if cause.lost_before_response() => self.send_once(build()).await,
-            outcome => outcome,
+        if let Some(kept) = self.inner.pool.take() {
+            match self.exchange(kept, build()).await {
+                Err(Error::Broken(cause)) if cause.lost_before_response() => {}
+                outcome => return outcome,
+            }
         }
+        self.exchange(self.inner.connector.connect().await?, build()).await
     }
 
-    /// Sends `request` with a body that can be sent only once.
+    /// Sends `request` with a body that can be sent only once, therefore on a fresh connection.
     pub async fn pass(&self, request: Request<Limited<Incoming>>) -> Result<Response<Body>, Error> {
-        self.send_once(request.map(Either::Right)).await
+        self.exchange(self.inner.connector.connect().await?, request.map(Either::Right)).await
     }
 
-    async fn send_once(&self, request: Request<Payload>) -> Result<Response<Body>, Error> {
-        let answer = tokio::time::timeout(self.config.first_byte_timeout, self.pool.request(request)).await;
-        let response = answer.map_err(|_| Error::FirstByte(self.config.first_byte_timeout))?.map_err(Error::from)?;
-        Ok(response.map(|incoming| Body::new(incoming, self.config.idle_timeout)))
+    async fn exchange(&self, mut connection: Connection, mut request: Request<Payload>) -> Result<Response<Body>, Error> {
+        let config = &self.inner.config;
+        request.headers_mut().insert(HOST, self.inner.host.clone());
+        let answer = tokio::time::timeout(config.first_byte_timeout, connection.send(request)).await;
+        let response = answer.map_err(|_| Error::FirstByte(config.first_byte_timeout))??;
+        let pool = Arc::clone(&self.inner.pool);
+        Ok(response.map(|incoming| Body::new(incoming, connection, pool, config.idle_timeout)))
     }
 }

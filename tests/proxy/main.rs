@@ -1,1 +1,1 @@
-//! x
+//! The real proxy over real sockets, against a scripted backend.

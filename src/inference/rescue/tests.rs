@@ -13,9 +13,9 @@ pub(super) fn offer() -> Offer {
         "force": {"type": "boolean"}, "tags": {"type": "array"}, "meta": {"type": "object"},
         "limit": {"type": ["integer", "null"]}, "note": {"type": ["string", "null"]}, "odd": {}
     }});
-    let tool = |(name, parameters): (&str, Value)| Tool { name: name.to_owned(), parameters };
+    let tool = |(name, parameters): (&str, Value)| Tool::new(name.to_owned(), parameters);
     let tools = [("ping", Value::Null), ("save", save), ("io.read-file_2", json!({}))];
-    Offer { tools: tools.into_iter().map(tool).collect() }
+    Offer { tools: tools.into_iter().map(tool).collect(), responds: false, json: None }
 }
 
 /// Each call as `name arguments`, joined with ` + `; then ` | content` if there is any.

@@ -5,7 +5,11 @@ use crate::{
     chat::Problem,
     server::{State, body, headers, reply},
 };
-use hyper::{Request, Response, body::Incoming};
+use bytes::Bytes;
+use hyper::{
+    Request, Response,
+    body::{Body, Incoming},
+};
 
 /// Sends `request` to `path` of the backend, with its query.
 pub(in crate::server) async fn to(state: &State, request: Request<Incoming>, path: &str) -> Result<Response<reply::Body>, Problem> {
@@ -13,8 +17,12 @@ pub(in crate::server) async fn to(state: &State, request: Request<Incoming>, pat
     let caller = headers::credential(&head.headers);
     let path = with_query(path, head.uri.query());
     let forward = Forward { method: &head.method, path: &path, headers: &head.headers, caller: caller.as_ref() };
-    let body = body::limited(incoming, &state.config)?;
-    Ok(reply::passed(state.target.forward_stream(&forward, body).await?))
+    let response = if incoming.is_end_stream() {
+        state.target.forward(&forward, Bytes::new()).await?
+    } else {
+        state.target.forward_stream(&forward, body::limited(incoming, &state.config)?).await?
+    };
+    Ok(reply::passed(response))
 }
 
 /// `path` with `query` behind it.

@@ -1,0 +1,126 @@
+#!/usr/bin/env bash
+# Compares toolgate with a plain nginx reverse proxy and with the direct connection.
+#
+# A scripted model server answers at once, so that what is left is the proxies' own cost. All three
+# ways to it are measured in turn within minutes on the loopback interface: on a shared machine the
+# ratios hold, absolute figures do not.
+#
+#   TOOLGATE_BIN    the toolgate to measure; target/release/toolgate unless set
+#   BENCH_ROUND_MS  how long each round of each case takes; 700 unless set
+#
+# A figure that falls short is no failure; a request that fails, or a part that does not start, is.
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+# shellcheck source=benches/nginx.sh
+source "$root/benches/nginx.sh"
+
+main() {
+  local toolgate=${TOOLGATE_BIN:-$root/target/release/toolgate}
+  [[ $toolgate == /* ]] || toolgate=$PWD/$toolgate
+  # What the user's shell says about toolgate must not change what is measured.
+  unset "${!TOOLGATE_@}"
+
+  work=$(mktemp -d)
+  trap stop EXIT
+  trap 'exit 130' INT
+  trap 'exit 143' TERM
+
+  echo "benches/run.sh: building the load generator" >&2
+  cargo build --release --locked --quiet --manifest-path "$root/benches/load/Cargo.toml" \
+    --target-dir "$root/benches/load/target"
+  local tools=$root/benches/load/target/release
+
+  local ports
+  mapfile -t ports < <("$tools/freeport" 3)
+  local direct=127.0.0.1:${ports[0]} nginx=127.0.0.1:${ports[1]} guarded=127.0.0.1:${ports[2]}
+  local compare=("$tools/compare" --direct "http://$direct" --round-ms "${BENCH_ROUND_MS:-700}")
+
+  start mockllm "$tools/mockllm" "${ports[0]}"
+  await mockllm "$direct" /health
+
+  local nginx_bin
+  if nginx_bin=$(nginx_find); then
+    nginx_config "$work" "$nginx" "$direct" >"$work/nginx.conf"
+    start nginx "$nginx_bin" -p "$work" -e "$work/nginx-error.log" -c "$work/nginx.conf"
+    await nginx "$nginx" /health
+    compare+=(--nginx "http://$nginx")
+  else
+    echo "benches/run.sh: no nginx: going on without it; install it to see ratios" >&2
+  fi
+
+  if [[ -x $toolgate ]]; then
+    start toolgate env "TOOLGATE_BACKEND_URL=http://$direct" "TOOLGATE_LISTEN=$guarded" \
+      "$toolgate" serve
+    await toolgate "$guarded" /health/ready
+    compare+=(--toolgate "http://$guarded" --pid "$started" --bin "$toolgate")
+  else
+    echo "benches/run.sh: no $toolgate: going on without it; build it with" \
+      "'cargo build --release' or set TOOLGATE_BIN" >&2
+  fi
+
+  # In the background, because bash runs a trap only once a foreground command has ended.
+  (cd "$work" && exec "${compare[@]}") &
+  processes+=("$!")
+  wait "$!"
+}
+
+# start NAME COMMAND...: runs it in the background, in $work so that no configuration file of the
+# current folder is read, with its output in $work/NAME.log. Its process is $started.
+start() {
+  local name=$1
+  shift
+  (cd "$work" && exec "$@") </dev/null >"$work/$name.log" 2>&1 &
+  started=$!
+  processes+=("$started")
+}
+
+# await NAME ADDRESS PATH: waits up to 10 s until the process $started answers with status 200.
+await() {
+  local name=$1 address=$2 path=$3 _
+  for _ in {1..200}; do
+    if answers "$address" "$path" 2>/dev/null; then return 0; fi
+    if ! kill -0 "$started" 2>/dev/null; then break; fi
+    sleep 0.05
+  done
+  echo "benches/run.sh: $name does not answer on $address$path:" >&2
+  cat "$work/$name.log" "$work/$name-error.log" 2>/dev/null | tail -n 20 >&2
+  exit 1
+}
+
+# A subshell, so that a refused connection does not end the script and the socket is closed.
+answers() (
+  local address=$1 path=$2 status
+  exec 3<>"/dev/tcp/${address%:*}/${address#*:}"
+  printf 'GET %s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n' "$path" "$address" >&3
+  read -r -t 5 status <&3
+  [[ $status == 'HTTP/1.1 200'* ]]
+)
+
+# Ends all that was started, the last first, and waits for it.
+stop() {
+  local status=$? i
+  trap '' INT TERM
+  for ((i = ${#processes[@]} - 1; i >= 0; i--)); do
+    kill "${processes[i]}" 2>/dev/null || true
+  done
+  for ((i = ${#processes[@]} - 1; i >= 0; i--)); do
+    end_within_5s "${processes[i]}"
+  done
+  rm -rf "$work"
+  exit "$status"
+}
+
+end_within_5s() {
+  local _
+  for _ in {1..100}; do
+    kill -0 "$1" 2>/dev/null || return 0
+    sleep 0.05
+  done
+  kill -KILL "$1" 2>/dev/null || true
+}
+
+processes=()
+started=
+work=
+main "$@"
