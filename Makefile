@@ -1,0 +1,34 @@
+# make run        build, start a model server if BACKEND_URL names none, prove one tool call, serve until Ctrl-C (ONCE=1: stop then)
+# make test       every check and test, those against a real llama-server and real clients included
+# make test-fast  cargo test alone
+# make lint       what is checked without running anything
+# make bench      toolgate beside nginx and the direct connection
+# make docker     the container image
+
+.PHONY: run test test-fast lint release bench docker
+
+run: release
+	@tests/real/run.sh
+
+test: lint test-fast release
+	cargo test --quiet --manifest-path benches/load/Cargo.toml
+	tests/real/test.sh
+
+test-fast:
+	cargo test
+
+lint:
+	cargo fmt --check
+	cargo fmt --check --manifest-path benches/load/Cargo.toml
+	cargo clippy --quiet --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --quiet --no-deps
+	docker/lint.sh
+
+release:
+	cargo build --release
+
+bench: release
+	@benches/run.sh
+
+docker:
+	docker build -f docker/Dockerfile -t toolgate .
