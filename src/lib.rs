@@ -14,7 +14,7 @@
 //!   │                                  ▲                              │
 //!   │                                  └───── nudge, ask again ───────┘
 //!   ▼ chat::Event
-//! encode::Completion or stream::Encoder ── one JSON object or one stream
+//! encode::completion or stream::Encoder ── one JSON object or one stream
 //! ```
 //!
 //! # Invariants

@@ -75,5 +75,6 @@ fn from_refusal(Refusal { status, body, retry_after }: Refusal) -> Problem {
         code: body.code,
         upstream_type: body.kind,
         retry_after,
+        report: None,
     }
 }

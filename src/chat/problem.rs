@@ -1,5 +1,7 @@
 //! What a client is told when a request fails. The edge turns the kind into a status, the dialect writes the body.
 
+use super::Report;
+
 /// A failure in terms that a client can act on. It never holds a credential or a raw upstream body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
@@ -15,6 +17,8 @@ pub struct Problem {
     pub upstream_type: Option<String>,
     /// The backend's `Retry-After`, verbatim.
     pub retry_after: Option<String>,
+    /// What the guardrails tried, where the request got that far.
+    pub report: Option<Box<Report>>,
 }
 
 /// The kinds of failure, from the caller's fault to the backend's.
@@ -45,7 +49,7 @@ pub enum Kind {
 impl Problem {
     /// A problem of `kind` that says `message`, with nothing else known.
     pub fn new(kind: Kind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), param: None, code: None, upstream_type: None, retry_after: None }
+        Self { kind, message: message.into(), param: None, code: None, upstream_type: None, retry_after: None, report: None }
     }
 
     /// The request's field `param` is wrong.

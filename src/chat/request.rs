@@ -32,6 +32,26 @@ pub struct Request {
     pub credential: Option<Secret>,
 }
 
+impl Default for Request {
+    /// What OpenAI assumes about a request that says nothing.
+    fn default() -> Self {
+        Self {
+            fields: Vec::new(),
+            messages: Bytes::new(),
+            tools_json: Bytes::new(),
+            tools: Vec::new(),
+            tool_choice: ToolChoice::Auto,
+            parallel_tool_calls: true,
+            choices: 1,
+            stream: false,
+            include_usage: false,
+            model: String::new(),
+            query: None,
+            credential: None,
+        }
+    }
+}
+
 /// A tool as far as toolgate looks at it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tool {

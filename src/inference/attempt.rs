@@ -8,11 +8,10 @@ use super::{
 use crate::{
     backend::{Backend, Offered, Prompt},
     chat::{
-        Event, FinishReason, Message, Meta, Report, Request, ToolChoice, Usage,
+        Event, FinishReason, Message, Meta, Reply, Report, Request, ToolChoice, Usage,
         report::{Attempt, Fault, Guardrail},
     },
 };
-use accumulate::Reply;
 use async_stream::try_stream;
 use futures_core::Stream;
 use std::sync::Arc;
@@ -128,7 +127,7 @@ impl Attempts {
             return Ok(None);
         }
         self.exhausted = true;
-        let failure = || Error::RetriesExhausted { attempts: self.history.len(), last_fault: correction.detail };
+        let failure = || Error::RetriesExhausted { report: self.report(), last_fault: correction.detail };
         correction.fallback.map(Some).ok_or_else(failure)
     }
 

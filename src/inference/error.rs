@@ -2,7 +2,7 @@
 
 use crate::{
     backend,
-    chat::problem::{Kind, Problem},
+    chat::{Problem, Report, problem::Kind},
 };
 
 /// A run of attempts that came to nothing.
@@ -15,10 +15,10 @@ pub enum Error {
     #[error("reply exceeds {0} bytes")]
     ReplyTooLong(usize),
     /// The model was corrected as often as allowed and still called wrongly.
-    #[error("no correct tool call in {attempts} attempts")]
+    #[error("no correct tool call in {} attempts", report.attempts.len())]
     RetriesExhausted {
-        /// Upstream calls made.
-        attempts: usize,
+        /// The attempts made.
+        report: Report,
         /// What was wrong with the last reply.
         last_fault: String,
     },
@@ -31,11 +31,11 @@ impl From<Error> for Problem {
             Error::ReplyTooLong(limit) => {
                 Self::new(Kind::Unreachable, format!("The model's reply exceeds {limit} bytes.")).with_code("reply_too_long")
             }
-            Error::RetriesExhausted { attempts, last_fault } => Self::new(
-                Kind::RetriesExhausted,
-                format!("The model made no correct tool call in {attempts} attempts. The last reply's fault: {last_fault}"),
-            )
-            .with_code("retries_exhausted"),
+            Error::RetriesExhausted { report, last_fault } => {
+                let attempts = report.attempts.len();
+                let message = format!("The model made no correct tool call in {attempts} attempts. The last reply's fault: {last_fault}");
+                Self { report: Some(Box::new(report)), ..Self::new(Kind::RetriesExhausted, message).with_code("retries_exhausted") }
+            }
         }
     }
 }

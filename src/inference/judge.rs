@@ -1,15 +1,13 @@
 //! One reply weighed: the answer, or what to tell the model about it. Pure; the attempts around it keep the count.
 
 use super::{
-    Guardrails,
-    accumulate::Reply,
-    nudge,
+    Guardrails, nudge,
     offer::Offer,
     rescue, respond,
     validate::{self, Finding},
 };
 use crate::chat::{
-    Call, FinishReason, Message, Request, ToolChoice, id,
+    Call, FinishReason, Message, Reply, Request, ToolChoice, id,
     report::{Attempt, Fault},
 };
 use serde_json::{json, value::RawValue};

@@ -3,7 +3,7 @@
 //! A reply is read in the order `rescue` (calls written as text), `validate` (names, arguments, schema), `respond` (the synthetic
 //! answer tool), and judged: accepted, or answered with `nudge` messages and asked again.
 
-pub mod accumulate;
+mod accumulate;
 pub mod attempt;
 mod error;
 mod judge;

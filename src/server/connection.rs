@@ -32,9 +32,10 @@ impl Service<Request<Incoming>> for Handler {
     fn call(&self, request: Request<Incoming>) -> Self::Future {
         let state = Arc::clone(&self.0);
         let id = headers::request_id(request.headers());
+        let explain = headers::explain(request.headers());
         let span = tracing::debug_span!("request", id = ?id, method = %request.method(), path = request.uri().path());
         let answer = async move {
-            let mut response = router::route(&state, request).await.unwrap_or_else(|problem| reply::problem(&problem));
+            let mut response = router::route(&state, request).await.unwrap_or_else(|problem| reply::problem(&problem, explain));
             response.headers_mut().insert(REQUEST_ID, id);
             tracing::debug!(status = response.status().as_u16(), "answered");
             Ok(response)

@@ -1,6 +1,6 @@
 //! Responses: JSON at hand, a stream, or an upstream body passed through.
 
-use super::error;
+use super::{error, headers};
 use crate::{api::openai::encode, chat::Problem};
 use bytes::Bytes;
 use futures_core::Stream;
@@ -44,9 +44,12 @@ where
 }
 
 /// `problem` with its status, in OpenAI's form.
-pub(super) fn problem(problem: &Problem) -> Response<Body> {
+pub(super) fn problem(problem: &Problem, explain: bool) -> Response<Body> {
     let status = error::status(problem.kind);
-    let mut response = json(status, encode::error(problem));
+    let mut response = json(status, encode::error(problem, explain));
+    if let Some(report) = &problem.report {
+        headers::report(response.headers_mut(), report);
+    }
     if let Some(value) = problem.retry_after.as_deref().and_then(|value| HeaderValue::from_str(value).ok()) {
         response.headers_mut().insert(RETRY_AFTER, value);
     }

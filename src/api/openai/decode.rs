@@ -13,20 +13,7 @@ use std::borrow::Cow;
 /// `query` and `credential`, is left for the caller to add.
 pub fn request(body: &Bytes) -> Result<Request, Problem> {
     let fields = fields::object(body).map_err(|error| not_an_object(body, &error))?;
-    let mut request = Request {
-        fields: Vec::new(),
-        messages: Bytes::new(),
-        tools_json: Bytes::new(),
-        tools: Vec::new(),
-        tool_choice: ToolChoice::Auto,
-        parallel_tool_calls: true,
-        choices: 1,
-        stream: false,
-        include_usage: false,
-        model: String::new(),
-        query: None,
-        credential: None,
-    };
+    let mut request = Request::default();
     let mut tool_choice = Bytes::new();
     for (name, value) in &fields {
         match name.as_str() {

@@ -1,6 +1,6 @@
-//! Events folded into one `chat.completion`, and problems as error objects.
+//! A whole answer as a `chat.completion`, a problem as an error object.
 
-use crate::chat::{Call, Event, FinishReason, Meta, Problem, Report, Usage, id, problem::Kind};
+use crate::chat::{Call, FinishReason, Meta, Problem, Reply, Report, Usage, id, problem::Kind};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{json, value::RawValue};
@@ -15,84 +15,46 @@ pub struct About {
     pub explain: bool,
 }
 
-/// A completion in the making.
-#[derive(Debug, Default)]
-pub struct Completion {
-    meta: Meta,
-    reasoning: String,
-    content: String,
-    refusal: String,
-    calls: Vec<Call>,
-    logprobs: Vec<Box<RawValue>>,
-    finish: Option<FinishReason>,
-    usage: Usage,
-    report: Option<Report>,
+/// The JSON of a whole answer, in OpenAI's complete shape.
+pub fn completion(reply: &Reply, about: &About) -> Bytes {
+    let Meta { id, created, model, system_fingerprint } = Meta::clone(&reply.meta);
+    let no_text = reply.content.is_empty() && (!reply.calls.is_empty() || !reply.refusal.is_empty());
+    let body = WireCompletion {
+        id: id.unwrap_or_else(|| id::mint("chatcmpl-")),
+        object: "chat.completion",
+        created: created.unwrap_or_else(now),
+        model: model.unwrap_or_else(|| about.model.clone()),
+        system_fingerprint,
+        choices: [WireChoice {
+            index: 0,
+            message: WireMessage {
+                role: "assistant",
+                content: (!no_text).then_some(&reply.content),
+                refusal: some(&reply.refusal),
+                annotations: [],
+                reasoning_content: some(&reply.reasoning),
+                tool_calls: reply.calls.iter().map(WireCall::from).collect(),
+            },
+            logprobs: merge(&reply.logprobs),
+            finish_reason: reply.finish.unwrap_or(FinishReason::Stop).as_str(),
+        }],
+        usage: WireUsage::from(reply.usage),
+        toolgate: reply.report.as_ref().filter(|_| about.explain),
+    };
+    json_bytes(&body)
 }
 
-impl Completion {
-    /// Takes the next event of the answer.
-    pub fn add(&mut self, event: Event) {
-        match event {
-            Event::Started(meta) => self.meta = meta,
-            Event::Reasoning(text) => self.reasoning.push_str(&text),
-            Event::Content(text) => self.content.push_str(&text),
-            Event::Refusal(text) => self.refusal.push_str(&text),
-            Event::CallStarted(call) => self.calls.push(call),
-            Event::CallArguments { index, fragment } => {
-                if let Some(call) = self.calls.get_mut(index) {
-                    call.arguments.push_str(&fragment);
-                }
-            }
-            Event::Logprobs(raw) => self.logprobs.push(raw),
-            Event::Finished(reason) => self.finish = Some(reason),
-            Event::Usage(usage) => self.usage = usage,
-            Event::Settled(report) => self.report = Some(report),
-        }
-    }
-
-    /// What the guardrails did, once that is known.
-    pub fn report(&self) -> Option<&Report> {
-        self.report.as_ref()
-    }
-
-    /// The JSON of the completion, in OpenAI's complete shape.
-    pub fn body(&self, about: &About) -> Bytes {
-        let Meta { id, created, model, system_fingerprint } = Meta::clone(&self.meta);
-        let no_text = self.content.is_empty() && (!self.calls.is_empty() || !self.refusal.is_empty());
-        let body = WireCompletion {
-            id: id.unwrap_or_else(|| id::mint("chatcmpl-")),
-            object: "chat.completion",
-            created: created.unwrap_or_else(now),
-            model: model.unwrap_or_else(|| about.model.clone()),
-            system_fingerprint,
-            choices: [WireChoice {
-                index: 0,
-                message: WireMessage {
-                    role: "assistant",
-                    content: (!no_text).then_some(&self.content),
-                    refusal: some(&self.refusal),
-                    annotations: [],
-                    reasoning_content: some(&self.reasoning),
-                    tool_calls: self.calls.iter().map(WireCall::from).collect(),
-                },
-                logprobs: merge(&self.logprobs),
-                finish_reason: self.finish.unwrap_or(FinishReason::Stop).as_str(),
-            }],
-            usage: WireUsage::from(self.usage),
-            toolgate: self.report.as_ref().filter(|_| about.explain),
-        };
-        json_bytes(&body)
-    }
-}
-
-/// The body of an error answer, and of an error event in a stream.
-pub fn error(problem: &Problem) -> Bytes {
-    let error = json!({"error": {
+/// The body of an error answer, and of an error event in a stream. With `explain` it tells what the guardrails tried.
+pub fn error(problem: &Problem, explain: bool) -> Bytes {
+    let mut error = json!({"error": {
         "message": problem.message,
         "type": problem.upstream_type.as_deref().unwrap_or_else(|| error_type(problem.kind)),
         "param": problem.param,
         "code": problem.code,
     }});
+    if let (Some(report), Some(fields)) = (problem.report.as_ref().filter(|_| explain), error.as_object_mut()) {
+        fields.insert("toolgate".to_owned(), json!(report));
+    }
     json_bytes(&error)
 }
 

@@ -116,7 +116,7 @@ pub fn done() -> Bytes {
 
 /// The frame that ends a stream that failed; no `[DONE]` follows it.
 pub fn failure(problem: &Problem) -> Bytes {
-    let error = super::encode::error(problem);
+    let error = super::encode::error(problem, false);
     let mut frames = BytesMut::with_capacity(error.len() + 8);
     put(&mut frames, &error);
     frames.freeze()

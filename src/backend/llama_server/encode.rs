@@ -80,26 +80,13 @@ fn put_json(body: &mut BytesMut, value: &impl serde::Serialize) {
 mod tests {
     use super::*;
     use crate::{
-        chat::{Call, Request, ToolChoice},
+        chat::{Call, Request},
         wire::fields,
     };
     use std::sync::Arc;
 
     fn prompt(body: &'static str, offered: Offered, corrections: Vec<Message>) -> Prompt {
-        let request = Request {
-            fields: fields::object(&Bytes::from_static(body.as_bytes())).unwrap(),
-            messages: Bytes::new(),
-            tools_json: Bytes::new(),
-            tools: Vec::new(),
-            tool_choice: ToolChoice::Auto,
-            parallel_tool_calls: true,
-            choices: 1,
-            stream: false,
-            include_usage: false,
-            model: String::new(),
-            query: None,
-            credential: None,
-        };
+        let request = Request { fields: fields::object(&Bytes::from_static(body.as_bytes())).unwrap(), ..Request::default() };
         Prompt { request: Arc::new(request), offered, corrections }
     }
 

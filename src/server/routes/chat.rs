@@ -5,11 +5,11 @@ use crate::{
     agent::{self, Run},
     api::openai::{
         decode,
-        encode::{About, Completion},
+        encode::{self, About},
         stream::{self, Encoder},
     },
     backend::forward::Forward,
-    chat::{Event, Problem},
+    chat::{Event, Problem, Reply},
     server::{State, body, headers, reply},
 };
 use async_stream::stream;
@@ -44,12 +44,12 @@ async fn pass(state: &State, head: &Parts, request: &crate::chat::Request, body:
 }
 
 async fn answer(mut run: Run, about: &About) -> Result<Response<reply::Body>, Problem> {
-    let mut completion = Completion::default();
+    let mut answer = Reply::default();
     while let Some(event) = run.next().await {
-        completion.add(event?);
+        answer.add(event?);
     }
-    let mut response = reply::json(StatusCode::OK, completion.body(about));
-    if let Some(report) = completion.report() {
+    let mut response = reply::json(StatusCode::OK, encode::completion(&answer, about));
+    if let Some(report) = &answer.report {
         headers::report(response.headers_mut(), report);
     }
     Ok(response)

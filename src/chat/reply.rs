@@ -1,0 +1,77 @@
+//! Events folded into one whole reply.
+
+use super::{Call, Event, FinishReason, Meta, Report, Usage};
+use serde_json::value::RawValue;
+
+/// A whole reply. Text that was not said is empty.
+#[derive(Debug, Default)]
+pub struct Reply {
+    /// What the completion says about itself.
+    pub meta: Meta,
+    /// Its reasoning.
+    pub reasoning: String,
+    /// Its text.
+    pub content: String,
+    /// Its refusal.
+    pub refusal: String,
+    /// Its calls.
+    pub calls: Vec<Call>,
+    /// Log probabilities, as they came.
+    pub logprobs: Vec<Box<RawValue>>,
+    /// Why it ended.
+    pub finish: Option<FinishReason>,
+    /// What it cost.
+    pub usage: Usage,
+    /// What the guardrails did; absent on a reply straight from a model.
+    pub report: Option<Report>,
+}
+
+impl Reply {
+    /// Takes the next event.
+    pub fn add(&mut self, event: Event) {
+        match event {
+            Event::Started(meta) => self.meta = meta,
+            Event::Reasoning(text) => append(&mut self.reasoning, text),
+            Event::Content(text) => append(&mut self.content, text),
+            Event::Refusal(text) => append(&mut self.refusal, text),
+            Event::CallStarted(call) => self.calls.push(call),
+            Event::CallArguments { index, fragment } => {
+                if let Some(call) = self.calls.get_mut(index) {
+                    call.arguments.push_str(&fragment);
+                }
+            }
+            Event::Logprobs(raw) => self.logprobs.push(raw),
+            Event::Finished(reason) => self.finish = Some(reason),
+            Event::Usage(usage) => self.usage = usage,
+            Event::Settled(report) => self.report = Some(report),
+        }
+    }
+}
+
+/// A text that comes in one piece is not copied.
+fn append(text: &mut String, piece: String) {
+    if text.is_empty() { *text = piece } else { text.push_str(&piece) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_become_a_whole() {
+        let mut reply = Reply::default();
+        let call = Call { id: "c".into(), name: "f".into(), arguments: "{\"a\"".into() };
+        for event in [
+            Event::Content("He".into()),
+            Event::Content("llo".into()),
+            Event::CallStarted(call),
+            Event::CallArguments { index: 0, fragment: ":1}".into() },
+            Event::CallArguments { index: 7, fragment: "nobody's".into() },
+            Event::Finished(FinishReason::ToolCalls),
+        ] {
+            reply.add(event);
+        }
+        assert_eq!((reply.content.as_str(), reply.calls[0].arguments.as_str()), ("Hello", "{\"a\":1}"));
+        assert_eq!(reply.finish, Some(FinishReason::ToolCalls));
+    }
+}
