@@ -3,7 +3,7 @@
 //! Follows the WHATWG HTML standard, chapter "Server-sent events", as far as model servers use it: `data` lines are joined,
 //! comments and other fields are skipped, lines end in CRLF, LF or CR.
 
-use bytes::{Buf, Bytes, BytesMut};
+use std::ops::Range;
 
 /// The frame that ends an OpenAI stream.
 pub const DONE: &[u8] = b"data: [DONE]\n\n";
@@ -11,15 +11,27 @@ pub const DONE: &[u8] = b"data: [DONE]\n\n";
 /// Cuts a byte stream into the payloads of its events.
 #[derive(Debug)]
 pub struct Decoder {
-    buffer: BytesMut,
-    /// How much of `buffer` is known to hold no line end.
+    buffer: Vec<u8>,
+    /// Where the next line begins.
+    start: usize,
+    /// Up to here there is no line end behind `start`.
     searched: usize,
-    /// The data lines of the event that is being read.
-    data: Option<BytesMut>,
-    first_line: Option<Bytes>,
     /// The last line ended in CR: a LF that follows belongs to it.
     after_cr: bool,
+    data: Data,
+    /// Data lines put together, where an event has several.
+    joined: Vec<u8>,
     event_bytes_max: usize,
+}
+
+/// The data of the event that is being read.
+#[derive(Debug, Clone)]
+enum Data {
+    None,
+    /// One line, which is the rule: it stays where it is in the buffer.
+    Line(Range<usize>),
+    /// Several, in `joined`.
+    Joined,
 }
 
 /// An event exceeds the decoder's limit.
@@ -30,76 +42,81 @@ pub struct TooLong(usize);
 impl Decoder {
     /// A decoder that refuses events of more than `event_bytes_max` bytes.
     pub fn new(event_bytes_max: usize) -> Self {
-        Self { buffer: BytesMut::new(), searched: 0, data: None, first_line: None, after_cr: false, event_bytes_max }
+        Self { buffer: Vec::new(), start: 0, searched: 0, after_cr: false, data: Data::None, joined: Vec::new(), event_bytes_max }
     }
 
     /// Takes the next bytes of the stream. Call [`Self::next_event`] until it has no more.
     pub fn push(&mut self, bytes: &[u8]) {
+        self.forget_what_was_read();
         self.buffer.extend_from_slice(bytes);
     }
 
     /// The payload of the next complete event, `None` when more bytes are needed. Events without data are skipped.
-    pub fn next_event(&mut self) -> Result<Option<Bytes>, TooLong> {
+    pub fn next_event(&mut self) -> Result<Option<&[u8]>, TooLong> {
         while let Some(line) = self.next_line() {
-            if line.is_empty() {
-                if let Some(payload) = self.take_data() {
-                    return Ok(Some(payload));
-                }
+            if !line.is_empty() {
+                self.read_field(line);
                 continue;
             }
-            self.read_field(line);
-            self.check_size()?;
+            match std::mem::replace(&mut self.data, Data::None) {
+                Data::None => {}
+                Data::Line(payload) => return Ok(Some(self.buffer.get(payload).unwrap_or_default())),
+                Data::Joined => return Ok(Some(&self.joined)),
+            }
         }
-        self.check_size()?;
-        Ok(None)
+        let held = (self.buffer.len() - self.start).max(self.joined.len());
+        if held > self.event_bytes_max { Err(TooLong(self.event_bytes_max)) } else { Ok(None) }
     }
 
-    fn next_line(&mut self) -> Option<Bytes> {
-        if self.after_cr && !self.buffer.is_empty() {
-            if self.buffer.first() == Some(&b'\n') {
-                self.buffer.advance(1);
-            }
+    fn next_line(&mut self) -> Option<Range<usize>> {
+        if self.after_cr && self.start < self.buffer.len() {
+            self.start += usize::from(self.buffer.get(self.start) == Some(&b'\n'));
             self.after_cr = false;
         }
-        let rest = self.buffer.get(self.searched..).unwrap_or_default();
-        let Some(found) = rest.iter().position(|byte| matches!(byte, b'\n' | b'\r')) else {
+        let from = self.start.max(self.searched);
+        let Some(length) = memchr::memchr2(b'\n', b'\r', self.buffer.get(from..)?) else {
             self.searched = self.buffer.len();
             return None;
         };
-        let line = self.buffer.split_to(self.searched + found).freeze();
-        self.after_cr = self.buffer.first() == Some(&b'\r');
-        self.buffer.advance(1);
-        self.searched = 0;
+        let end = from + length;
+        let line = self.start..end;
+        self.after_cr = self.buffer.get(end) == Some(&b'\r');
+        self.start = end + 1;
         Some(line)
     }
 
-    fn read_field(&mut self, line: Bytes) {
-        let Some(value) = line.strip_prefix(b"data:") else { return };
-        let value = line.slice_ref(value.strip_prefix(b" ").unwrap_or(value));
-        match (&mut self.data, &self.first_line) {
-            (Some(data), _) => {
-                data.extend_from_slice(b"\n");
-                data.extend_from_slice(&value);
+    fn read_field(&mut self, line: Range<usize>) {
+        let text = self.buffer.get(line.clone()).unwrap_or_default();
+        let Some(value) = text.strip_prefix(b"data:") else { return };
+        let value = value.strip_prefix(b" ").unwrap_or(value);
+        match &self.data {
+            Data::None => self.data = Data::Line(line.end - value.len()..line.end),
+            Data::Line(first) => {
+                self.joined.clear();
+                self.joined.extend_from_slice(self.buffer.get(first.clone()).unwrap_or_default());
+                self.joined.push(b'\n');
+                self.joined.extend_from_slice(value);
+                self.data = Data::Joined;
             }
-            // One data line an event is the rule: it stays a slice of what was read.
-            (None, None) => self.first_line = Some(value),
-            (None, Some(first)) => {
-                let mut data = BytesMut::from(&first[..]);
-                data.extend_from_slice(b"\n");
-                data.extend_from_slice(&value);
-                self.data = Some(data);
+            Data::Joined => {
+                self.joined.push(b'\n');
+                self.joined.extend_from_slice(value);
             }
         }
     }
 
-    fn take_data(&mut self) -> Option<Bytes> {
-        let first = self.first_line.take();
-        self.data.take().map(BytesMut::freeze).or(first)
-    }
-
-    fn check_size(&self) -> Result<(), TooLong> {
-        let held = self.data.as_ref().map_or(0, BytesMut::len) + self.first_line.as_ref().map_or(0, Bytes::len);
-        if self.buffer.len().max(held) > self.event_bytes_max { Err(TooLong(self.event_bytes_max)) } else { Ok(()) }
+    /// Moves what is still needed to the front of the buffer.
+    fn forget_what_was_read(&mut self) {
+        let keep = match &self.data {
+            Data::Line(line) => line.start.min(self.start),
+            Data::None | Data::Joined => self.start,
+        };
+        self.buffer.drain(..keep);
+        self.start -= keep;
+        self.searched = self.searched.saturating_sub(keep);
+        if let Data::Line(line) = &mut self.data {
+            *line = line.start - keep..line.end - keep;
+        }
     }
 }
 
@@ -114,7 +131,7 @@ mod tests {
         for chunk in chunks {
             decoder.push(chunk);
             while let Some(event) = decoder.next_event().unwrap() {
-                events.push(String::from_utf8(event.to_vec()).unwrap());
+                events.push(std::str::from_utf8(event).unwrap().to_owned());
             }
         }
         events
@@ -141,7 +158,11 @@ mod tests {
         decoder.push(&[b'x'; 101]);
         assert_eq!(decoder.next_event(), Err(TooLong(100)));
         let mut decoder = Decoder::new(100);
-        decoder.push(&b"data: 0123456789\n".repeat(11));
+        for _ in 0..9 {
+            decoder.push(b"data: 0123456789\n");
+            assert_eq!(decoder.next_event(), Ok(None));
+        }
+        decoder.push(b"data: 0123456789\n");
         assert_eq!(decoder.next_event(), Err(TooLong(100)));
     }
 

@@ -69,7 +69,7 @@ impl Backend for LlamaServer {
                 let Ok(data) = frame?.into_data() else { continue };
                 decoder.push(&data);
                 while let Some(payload) = decoder.next_event().map_err(|_| Error::Protocol("an event is too long"))? {
-                    translator.read(&payload)?;
+                    translator.read(payload)?;
                 }
                 while let Some(event) = translator.next() {
                     yield event;
