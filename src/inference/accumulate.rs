@@ -8,8 +8,11 @@ use crate::{
 use futures_util::StreamExt;
 use std::collections::HashSet;
 
-/// Reads `events` to their end. The reply's calls have distinct ids. Fails with the first error among the events, or when the reply
-/// exceeds `bytes_max`.
+/// White space at the end of a text after which a model will say nothing more. Deep indentation stays below it.
+const WHITE_SPACE_MAX: usize = 256;
+
+/// Reads `events` to their end, or until nothing but white space comes, which stops the model; what it costs is not known then. The
+/// reply's calls have distinct ids. Fails with the first error among the events, or when the reply exceeds `bytes_max`.
 pub(super) async fn reply(mut events: Events, bytes_max: usize) -> Result<Reply, Error> {
     let mut reply = Reply::default();
     let mut room = bytes_max;
@@ -17,6 +20,10 @@ pub(super) async fn reply(mut events: Events, bytes_max: usize) -> Result<Reply,
         let event = event?;
         room = room.checked_sub(size(&event)).ok_or(Error::ReplyTooLong(bytes_max))?;
         reply.add(event);
+        if reply.content.len() - reply.content.trim_end().len() > WHITE_SPACE_MAX {
+            tracing::debug!("reply ended: nothing but white space comes");
+            break;
+        }
     }
     give_ids(&mut reply.calls);
     Ok(reply)

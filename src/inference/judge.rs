@@ -57,7 +57,9 @@ pub(super) struct Correction {
 /// Judges `reply`, and notes what was read out of it or rewritten in `note`.
 pub(super) fn judge(mut reply: Reply, terms: Terms<'_>, note: &mut Attempt) -> Verdict {
     let cut = reply.finish.filter(|reason| matches!(reason, FinishReason::Length | FinishReason::ContentFilter));
-    if let Some(reason) = cut {
+    if let Some(reason) = cut
+        && !is_call_then_white_space(&reply, reason, terms)
+    {
         return Verdict::Accept(what_there_is(reply, reason, terms));
     }
     if terms.request.tool_choice == ToolChoice::None {
@@ -96,6 +98,16 @@ fn as_text(mut reply: Reply) -> Answer {
     let calls: Vec<String> = calls.collect();
     let content = if calls.is_empty() { reply.content } else { paragraphs(std::iter::once(reply.content).chain(calls)) };
     Answer { reasoning: reply.reasoning, content, refusal: reply.refusal, logprobs: reply.logprobs, ..Answer::default() }
+}
+
+/// With `tool_choice: "required"` llama-server forbids the end of the text until its own form of a call comes. A model that wrote its
+/// call in another form then goes on with line breaks up to the limit: all that was cut off are more of them.
+fn is_call_then_white_space(reply: &Reply, reason: FinishReason, terms: Terms<'_>) -> bool {
+    let padded = reply.content.ends_with(char::is_whitespace) && reply.calls.is_empty();
+    reason == FinishReason::Length
+        && padded
+        && terms.guardrails.rescue
+        && rescue::rescue(&reply.content, terms.offer).is_some_and(|rescued| rescued.content.trim().is_empty())
 }
 
 fn rescue_calls(reply: &mut Reply, offer: &Offer, note: &mut Attempt) {
