@@ -25,6 +25,7 @@ const EXIT_INTERRUPTED: u8 = 130;
 /// Serves until SIGTERM or SIGINT, then lets running requests finish. Fails when the address cannot be bound.
 pub async fn serve(config: Config) -> anyhow::Result<ExitCode> {
     let mut signals = Signals::new().context("listen for signals")?;
+    raise_descriptor_limit(config.server.connections_max);
     let listener = TcpListener::bind(config.server.listen).await.with_context(|| format!("listen on {}", config.server.listen))?;
     let address = listener.local_addr().context("read the listener's address")?;
     if !address.ip().is_loopback() {
@@ -55,6 +56,16 @@ pub async fn serve(config: Config) -> anyhow::Result<ExitCode> {
     }
 }
 
+/// Two descriptors a connection, one to the client and one to the backend, and some for the rest.
+fn raise_descriptor_limit(connections_max: usize) {
+    let wanted = u64::try_from(connections_max).unwrap_or(u64::MAX).saturating_mul(2).saturating_add(64);
+    match rlimit::increase_nofile_limit(wanted) {
+        Ok(limit) if limit >= wanted => {}
+        Ok(limit) => tracing::warn!(limit, wanted, "too few file descriptors for server.max_connections"),
+        Err(error) => tracing::warn!(%error, "raise the limit of file descriptors"),
+    }
+}
+
 /// The parts of one server.
 pub fn build(config: &Config) -> State {
     let target = Arc::new(Target::new(config.backend.clone(), config.upstream.clone()));
@@ -66,7 +77,11 @@ pub fn build(config: &Config) -> State {
 /// What is wrong with the backend, one sentence each.
 pub async fn check(config: Config) -> Vec<String> {
     let url = config.backend.url.clone();
-    match build(&config).target.readiness().await {
+    let target = build(&config).target;
+    match target.readiness().await {
+        Readiness::Ready if config.backend.api_key.is_some() && target.refuses_key().await => {
+            vec![format!("backend.api_key: the backend at {url} refuses the key")]
+        }
         Readiness::Ready => Vec::new(),
         Readiness::NotReady(reason) | Readiness::Unreachable(reason) => {
             vec![format!("backend.url: the backend at {url} is not ready: {reason}")]

@@ -58,20 +58,18 @@ pub fn main() -> ExitCode {
     }
 }
 
-fn load(settings: Settings) -> Result<Config, Vec<Problem>> {
+fn load(settings: Settings) -> (Config, Vec<Problem>) {
     let flags = [("listen", settings.listen), ("backend.url", settings.backend_url)];
     let flags: BTreeMap<_, _> = flags.into_iter().filter_map(|(path, value)| Some((path, Value::from(value?)))).collect();
     config::load(Typed { file: settings.config, flags }, &env::Process)
 }
 
 fn with_config(settings: Settings, command: fn(Config) -> anyhow::Result<ExitCode>) -> ExitCode {
-    let config = match load(settings) {
-        Ok(config) => config,
-        Err(problems) => {
-            report(&mut io::stderr(), &problems);
-            return ExitCode::from(EXIT_CONFIGURATION);
-        }
-    };
+    let (config, problems) = load(settings);
+    if !problems.is_empty() {
+        report(&mut io::stderr(), &problems);
+        return ExitCode::from(EXIT_CONFIGURATION);
+    }
     command(config).unwrap_or_else(|error| {
         report(&mut io::stderr(), &[format!("{error:#}")]);
         ExitCode::FAILURE
@@ -80,7 +78,11 @@ fn with_config(settings: Settings, command: fn(Config) -> anyhow::Result<ExitCod
 
 fn serve(config: Config) -> anyhow::Result<ExitCode> {
     start_log(&config);
-    runtime()?.block_on(app::serve(config))
+    let runtime = runtime()?;
+    let code = runtime.block_on(app::serve(config));
+    // Waits for nothing: a name look-up under way may take many seconds.
+    runtime.shutdown_background();
+    code
 }
 
 fn health(config: Config) -> anyhow::Result<ExitCode> {
@@ -89,18 +91,20 @@ fn health(config: Config) -> anyhow::Result<ExitCode> {
 }
 
 fn check(settings: Settings) -> ExitCode {
-    let problems = match load(settings) {
-        Err(problems) => problems.iter().map(ToString::to_string).collect(),
-        Ok(config) => match runtime().map(|runtime| runtime.block_on(app::check(config))) {
-            Ok(problems) => problems,
-            Err(error) => vec![format!("{error:#}")],
-        },
-    };
-    if problems.is_empty() {
+    let (config, problems) = load(settings);
+    let mut lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    // Asking a backend other than the one that was meant would tell nothing.
+    if !problems.iter().any(|problem| problem.path.starts_with("backend.")) {
+        match runtime() {
+            Ok(runtime) => lines.extend(runtime.block_on(app::check(config))),
+            Err(error) => lines.push(format!("{error:#}")),
+        }
+    }
+    if lines.is_empty() {
         report(&mut io::stdout(), &["configuration and backend are fine"]);
         return ExitCode::SUCCESS;
     }
-    report(&mut io::stderr(), &problems);
+    report(&mut io::stderr(), &lines);
     ExitCode::from(EXIT_CONFIGURATION)
 }
 

@@ -19,9 +19,10 @@ impl Secret {
         &self.0
     }
 
-    /// `text` with every occurrence of the secret replaced: an upstream may quote a key back in its error message.
+    /// `text` with every occurrence of the secret replaced, with or without the scheme in front: an upstream may quote a key back in its
+    /// error message.
     pub fn redact(&self, text: &str) -> String {
-        let bare = self.0.strip_prefix("Bearer ").unwrap_or(&self.0).trim();
+        let bare = self.0.trim().split_once(' ').map_or(self.0.trim(), |(_scheme, key)| key.trim());
         if bare.len() < MIN_LENGTH { text.to_owned() } else { text.replace(bare, "[secret]") }
     }
 }

@@ -24,6 +24,9 @@ pub enum Error {
     /// The request body that was being passed on exceeds the limit.
     #[error("request body exceeds the limit")]
     BodyTooLarge,
+    /// The request body that was being passed on broke off.
+    #[error("request body broke off")]
+    BodyBroken,
 }
 
 /// An error answer, cleaned of anything that a client must not see.
@@ -43,6 +46,7 @@ impl From<upstream::Error> for Error {
             upstream::Error::Connect(_) => Self::Connect(error),
             upstream::Error::FirstByte(_) | upstream::Error::Idle(_) => Self::Stalled(error),
             upstream::Error::BodyTooLarge => Self::BodyTooLarge,
+            upstream::Error::BodyBroken => Self::BodyBroken,
             upstream::Error::Broken(_) => Self::Protocol("the connection broke before the answer was complete"),
         }
     }
@@ -62,6 +66,7 @@ impl From<Error> for Problem {
             Error::Protocol(what) => {
                 Self::new(Kind::Unreachable, format!("The backend's answer cannot be used: {what}.")).with_code("backend_protocol_error")
             }
+            Error::BodyBroken => Self::new(Kind::Invalid, "The request body was cut off."),
             Error::BodyTooLarge => Self::new(Kind::TooLarge, "The request body exceeds the limit."),
         }
     }

@@ -5,7 +5,7 @@ use crate::{secret::Secret, upstream};
 use bytes::Bytes;
 use http_body_util::Limited;
 use hyper::{
-    Method, Response,
+    Method, Response, StatusCode, Version,
     body::Incoming,
     header::{self, HeaderMap, HeaderName},
     http::request,
@@ -52,13 +52,13 @@ impl Target {
     /// Forwards a request whose body is at hand. Any status is an answer; dropping the body ends the upstream request.
     pub async fn forward(&self, forward: &Forward<'_>, body: Bytes) -> Result<Response<upstream::Body>, Error> {
         let request = self.head(forward).body(body).map_err(|_| BAD_PATH)?;
-        Ok(end_to_end(self.send(request).await?))
+        end_to_end(self.send(request).await?)
     }
 
     /// Forwards a request whose body is passed on as it arrives.
     pub async fn forward_stream(&self, forward: &Forward<'_>, body: Limited<Incoming>) -> Result<Response<upstream::Body>, Error> {
         let request = self.head(forward).body(body).map_err(|_| BAD_PATH)?;
-        Ok(end_to_end(self.client().pass(request).await?))
+        end_to_end(self.client().pass(request).await?)
     }
 
     /// Forwards as [`Self::forward`] does, but makes an error status an [`Error::Status`].
@@ -83,9 +83,22 @@ impl Target {
 
 const BAD_PATH: Error = Error::Protocol("the path cannot be sent on");
 
-fn end_to_end(mut response: Response<upstream::Body>) -> Response<upstream::Body> {
-    for name in &HOP_BY_HOP {
-        response.headers_mut().remove(name);
+/// `response` without what belongs to the connection it came on. Fails for a switch of protocols, which nobody asked for.
+fn end_to_end(mut response: Response<upstream::Body>) -> Result<Response<upstream::Body>, Error> {
+    if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+        return Err(Error::Protocol("it switches protocols"));
     }
-    response
+    *response.version_mut() = Version::HTTP_11;
+    let headers = response.headers_mut();
+    let named: Vec<HeaderName> = headers
+        .get_all(header::CONNECTION)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|names| names.split(','))
+        .filter_map(|name| name.trim().parse().ok())
+        .collect();
+    for name in named.iter().chain(&HOP_BY_HOP) {
+        headers.remove(name);
+    }
+    Ok(response)
 }

@@ -2,11 +2,13 @@
 
 use super::{Error, Target};
 use bytes::Bytes;
+use http_body_util::{BodyExt, Limited};
 use hyper::StatusCode;
 use std::time::Duration;
 
 /// A health probe that takes longer is no good news.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
+const PROBE_BYTES_MAX: usize = 1 << 20;
 
 /// What a probe found.
 #[derive(Debug)]
@@ -33,10 +35,20 @@ impl Target {
         self.probe(path).await.is_ok_and(|status| status.is_success())
     }
 
+    /// Whether the configured key is refused. Asks `GET /v1/models`, which every server guards that guards anything.
+    pub async fn refuses_key(&self) -> bool {
+        matches!(self.probe("/v1/models").await, Ok(StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN))
+    }
+
     async fn probe(&self, path: &str) -> Result<StatusCode, String> {
         let request = self.request(path, None).body(Bytes::new()).map_err(|error| error.to_string())?;
         match tokio::time::timeout(PROBE_TIMEOUT, self.send(request)).await {
-            Ok(Ok(response)) => Ok(response.status()),
+            Ok(Ok(response)) => {
+                let status = response.status();
+                // Read to its end, the connection can be used again.
+                let _ = Limited::new(response.into_body(), PROBE_BYTES_MAX).collect().await;
+                Ok(status)
+            }
             Ok(Err(Error::Connect(_))) => Err("it cannot be reached".to_owned()),
             Ok(Err(error)) => Err(error.to_string()),
             Err(_) => Err(format!("it did not answer within {} s", PROBE_TIMEOUT.as_secs())),

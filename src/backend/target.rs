@@ -42,11 +42,6 @@ impl Target {
         Self { config, client }
     }
 
-    /// The address, for messages.
-    pub fn url(&self) -> &Uri {
-        &self.config.url
-    }
-
     pub(super) fn client(&self) -> &Client {
         &self.client
     }
@@ -80,16 +75,23 @@ impl Target {
         let retry_after = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()).map(str::to_owned);
         let body = Limited::new(response.into_body(), ERROR_BODY_BYTES_MAX).collect().await;
         let mut body = body.map(|body| ErrorBody::read(&body.to_bytes())).unwrap_or_default();
-        body.message = body.message.map(|message| self.presentable(&message, caller));
+        self.clean(&mut body, caller);
         Error::Status(Box::new(Refusal { status, body, retry_after }))
     }
 
     /// An error inside a stream that had begun well.
     pub(super) fn refusal_in_stream(&self, error: &[u8], caller: Option<&Secret>) -> Error {
         let mut body = ErrorBody::read(error);
-        body.message = body.message.map(|message| self.presentable(&message, caller));
+        self.clean(&mut body, caller);
         let status = body.status.filter(|status| (400..600).contains(status)).unwrap_or(502);
         Error::Status(Box::new(Refusal { status, body, retry_after: None }))
+    }
+
+    /// Takes credentials out of everything that a client may see.
+    fn clean(&self, body: &mut ErrorBody, caller: Option<&Secret>) {
+        for text in [&mut body.message, &mut body.kind, &mut body.param, &mut body.code].into_iter().flatten() {
+            *text = self.presentable(text, caller);
+        }
     }
 
     fn presentable(&self, message: &str, caller: Option<&Secret>) -> String {

@@ -32,8 +32,8 @@ pub enum Kind {
     Slow,
     /// There is nothing at this path.
     NotFound,
-    /// The path does not take this method.
-    Method,
+    /// The path takes only these methods.
+    Method(&'static str),
     /// The backend answered with this error status.
     Upstream(u16),
     /// The backend cannot be reached, or broke its word.

@@ -70,6 +70,8 @@ pub enum ToolChoice {
     None,
     /// Some call is due.
     Required,
-    /// A call of one of these tools is due.
+    /// A call of this tool is due.
     Named(String),
+    /// Something that only the backend reads, such as `allowed_tools`.
+    Other,
 }

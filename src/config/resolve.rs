@@ -63,8 +63,8 @@ pub enum LogFormat {
     Json,
 }
 
-/// Reads the configuration. Fails with everything that is wrong with it.
-pub fn load(typed: Typed, env: &dyn Env) -> Result<Config, Vec<Problem>> {
+/// Reads the configuration, and everything that is wrong with it: where a value is, its default stands in.
+pub fn load(typed: Typed, env: &dyn Env) -> (Config, Vec<Problem>) {
     let path = typed.file.or_else(|| env.get("TOOLGATE_CONFIG").map(PathBuf::from));
     let (file, unreadable) = match path.map(read_file).transpose() {
         Ok(file) => (file.unwrap_or_default(), None),
@@ -72,8 +72,7 @@ pub fn load(typed: Typed, env: &dyn Env) -> Result<Config, Vec<Problem>> {
     };
     let mut keys = Keys::new(file, env, typed.flags);
     let config = resolve(&mut keys);
-    let problems: Vec<_> = unreadable.into_iter().chain(keys.finish()).collect();
-    if problems.is_empty() { Ok(config) } else { Err(problems) }
+    (config, unreadable.into_iter().chain(keys.finish()).collect())
 }
 
 fn read_file(path: PathBuf) -> Result<Table, Problem> {
@@ -116,7 +115,7 @@ fn server(keys: &mut Keys<'_>) -> server::Config {
         body_bytes_max: keys.take("server.max_body", 16 << 20, units::bytes),
         // A client that is slower than this with its request holds a place for nothing.
         request_timeout: keys.take("server.request_timeout", 60 * SECOND, units::duration),
-        // Two descriptors each stay below the usual limit of 4096; a local model serves far fewer at once.
+        // A local model serves far fewer at once; the rest wait for it, at some 20 KiB each.
         connections_max: keys.take("server.max_connections", 1024, |value| {
             units::count(value, 1, 1 << 20).and_then(|count| usize::try_from(count).map_err(|error| error.to_string()))
         }),
@@ -203,7 +202,7 @@ mod tests {
         assert_eq!((config.server.listen.port(), config.inference.max_retries), (1, 2));
         let env = HashMap::from([("TOOLGATE_LISTEN".to_owned(), "127.0.0.1:2".to_owned())]);
         let flags = BTreeMap::from([("listen", Value::from("127.0.0.1:3"))]);
-        let config = load(Typed { file: None, flags }, &env).unwrap();
+        let (config, _) = load(Typed { file: None, flags }, &env);
         assert_eq!(config.server.listen.port(), 3);
     }
 
@@ -222,9 +221,9 @@ mod tests {
     #[test]
     fn a_file_that_is_not_there_or_not_toml_is_a_problem() {
         let missing = Typed { file: Some("no/such/file.toml".into()), ..Typed::default() };
-        assert!(load(missing, &HashMap::new()).unwrap_err()[0].message.contains("cannot be read"));
+        assert!(load(missing, &HashMap::new()).1[0].message.contains("cannot be read"));
         let not_toml = Typed { file: Some("src/config/resolve.rs".into()), ..Typed::default() };
-        assert!(load(not_toml, &HashMap::new()).unwrap_err()[0].message.contains("line 1"));
+        assert!(load(not_toml, &HashMap::new()).1[0].message.contains("line 1"));
     }
 
     #[test]
@@ -245,7 +244,8 @@ mod tests {
     #[test]
     fn the_shipped_file_is_the_defaults() {
         let shipped = Typed { file: Some("config/toolgate.toml".into()), ..Typed::default() };
-        let defaults = load(Typed::default(), &HashMap::new()).unwrap();
-        assert_eq!(load(shipped, &HashMap::new()).unwrap(), defaults);
+        let (defaults, problems) = load(Typed::default(), &HashMap::new());
+        assert_eq!(problems, []);
+        assert_eq!(load(shipped, &HashMap::new()), (defaults, problems));
     }
 }

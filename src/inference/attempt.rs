@@ -6,7 +6,7 @@ use super::{
     offer::{Cache, Offer},
 };
 use crate::{
-    backend::{Backend, Offered, Prompt},
+    backend::{self, Backend, Offered, Prompt},
     chat::{
         Event, FinishReason, Message, Meta, Reply, Report, Request, ToolChoice, Usage,
         report::{Attempt, Fault, Guardrail},
@@ -44,8 +44,7 @@ impl Engine {
         let mut attempts = Attempts::new(Arc::clone(self), request, guardrails);
         try_stream! {
             loop {
-                let events = attempts.engine.backend.stream(attempts.prompt());
-                let reply = accumulate::reply(events, attempts.engine.config.reply_bytes_max).await?;
+                let reply = attempts.ask().await;
                 let Some(answer) = attempts.judge(reply)? else { continue };
                 for event in attempts.tell(answer) {
                     yield event;
@@ -65,6 +64,8 @@ struct Attempts {
     corrections: Vec<Message>,
     history: Vec<Attempt>,
     exhausted: bool,
+    /// The last reply, if it was text.
+    fallback: Option<Answer>,
     /// Replies so far that were text or named an unknown tool.
     retries: u32,
     /// Replies so far with wrong arguments.
@@ -85,6 +86,7 @@ impl Attempts {
             corrections: Vec::new(),
             history: Vec::new(),
             exhausted: false,
+            fallback: None,
             retries: 0,
             tool_errors: 0,
             usage: Usage::default(),
@@ -101,11 +103,25 @@ impl Attempts {
         Prompt { request: Arc::clone(&self.request), offered, corrections: self.corrections.clone() }
     }
 
-    /// The answer, or `None` when the model is to be asked again. Fails when it was asked often enough and calls wrongly still.
-    fn judge(&mut self, mut reply: Reply) -> Result<Option<Answer>, Error> {
+    fn terms(&self) -> Terms<'_> {
+        Terms { request: &self.request, offer: &self.offer, guardrails: self.guardrails }
+    }
+
+    async fn ask(&self) -> Result<Reply, Error> {
+        let events = self.engine.backend.stream(self.prompt());
+        accumulate::reply(events, self.engine.config.reply_bytes_max, |reply| self.terms().is_padded_call(reply)).await
+    }
+
+    /// The answer, or `None` when the model is to be asked again. Fails when the backend failed, or when the model was asked often enough
+    /// and calls wrongly still.
+    fn judge(&mut self, reply: Result<Reply, Error>) -> Result<Option<Answer>, Error> {
+        let mut reply = match reply {
+            Ok(reply) => reply,
+            Err(error) => return self.settle_for_text(error).map(Some),
+        };
         self.usage += reply.usage;
         self.meta.get_or_insert_with(|| std::mem::take(&mut reply.meta));
-        let terms = Terms { request: &self.request, offer: &self.offer, guardrails: self.guardrails };
+        let terms = self.terms();
         let mut note = Attempt::default();
         let correction = match judge::judge(reply, terms, &mut note) {
             Verdict::Accept(answer) => {
@@ -124,11 +140,20 @@ impl Attempts {
         tracing::debug!(attempt = self.history.len(), fault = ?correction.fault, "reply needs correction");
         if self.may_retry(correction.fault) {
             self.corrections.extend(correction.messages);
+            self.fallback = correction.fallback;
             return Ok(None);
         }
         self.exhausted = true;
         let failure = || Error::RetriesExhausted { report: self.report(), last_fault: correction.detail };
         correction.fallback.map(Some).ok_or_else(failure)
+    }
+
+    /// The text of the last attempt, when the backend refuses the corrected prompt: it is our corrections that made it too long.
+    fn settle_for_text(&mut self, error: Error) -> Result<Answer, Error> {
+        let refused = matches!(&error, Error::Backend(backend::Error::Status(refusal)) if matches!(refusal.status, 400 | 413));
+        let text = self.fallback.take().filter(|_| refused).ok_or(error)?;
+        self.exhausted = true;
+        Ok(text)
     }
 
     /// Counts the fault. A budget of n stands n faults; the calls in all are bounded apart, so that two kinds of fault in turn do not

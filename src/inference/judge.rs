@@ -50,156 +50,87 @@ pub(super) struct Correction {
     pub(super) detail: String,
     /// The transcript's next messages.
     pub(super) messages: Vec<Message>,
-    /// The answer if there is no further attempt; calls have none.
+    /// The answer if there is no further attempt: the text, where text is what the model wrote.
     pub(super) fallback: Option<Answer>,
 }
 
 /// Judges `reply`, and notes what was read out of it or rewritten in `note`.
 pub(super) fn judge(mut reply: Reply, terms: Terms<'_>, note: &mut Attempt) -> Verdict {
     let cut = reply.finish.filter(|reason| matches!(reason, FinishReason::Length | FinishReason::ContentFilter));
-    if let Some(reason) = cut
-        && !is_call_then_white_space(&reply, reason, terms)
-    {
-        return Verdict::Accept(what_there_is(reply, reason, terms));
-    }
     if terms.request.tool_choice == ToolChoice::None {
-        return Verdict::Accept(as_text(reply));
+        return Verdict::Accept(Answer { cut, ..all_as_text(reply) });
     }
-    if reply.calls.is_empty() && terms.guardrails.rescue {
-        rescue_calls(&mut reply, terms.offer, note);
+    if let Some(reason) = cut
+        && !(reason == FinishReason::Length && terms.is_padded_call(&reply))
+    {
+        return Verdict::Accept(what_there_is(reply, reason, terms, note));
     }
+    let said = rescue_calls(&mut reply, terms, note);
     if reply.calls.is_empty() {
         return judge_text(reply, terms);
     }
-    judge_calls(reply, terms, note)
+    judge_calls(reply, said, terms, note)
+}
+
+impl Terms<'_> {
+    /// Whether text is not what was asked for.
+    fn call_is_due(&self) -> bool {
+        self.offer.responds || matches!(self.request.tool_choice, ToolChoice::Required | ToolChoice::Named(_))
+    }
+
+    /// Whether `reply` is a call written as text and nothing but white space behind it.
+    ///
+    /// With `tool_choice: "required"` llama-server forbids the end of the text until its own form of a call comes. A model that wrote its
+    /// call in another form then goes on with line breaks up to the limit: all that is cut off are more of them.
+    pub(super) fn is_padded_call(&self, reply: &Reply) -> bool {
+        let padded = reply.calls.is_empty() && reply.content.ends_with(char::is_whitespace);
+        let alone = |rescued: rescue::Rescued| rescued.content.trim().is_empty();
+        padded && self.guardrails.rescue && self.call_is_due() && rescue::rescue(&reply.content, self.offer).is_some_and(alone)
+    }
+
+    fn named(&self) -> Option<&str> {
+        match &self.request.tool_choice {
+            ToolChoice::Named(name) => Some(name),
+            ToolChoice::Auto | ToolChoice::None | ToolChoice::Required | ToolChoice::Other => None,
+        }
+    }
 }
 
 /// A reply that was cut off: no call is read out of its text or corrected, and a call that is not whole is not handed on, because
 /// clients complete cut arguments by guessing.
-fn what_there_is(mut reply: Reply, reason: FinishReason, terms: Terms<'_>) -> Answer {
-    let offer = terms.offer;
-    let (spoken, calls): (Vec<_>, Vec<_>) = reply.calls.drain(..).partition(|call| offer.is_respond(&call.name));
-    let messages = spoken.iter().map(|call| respond::cut_message(&call.arguments));
-    let content = paragraphs(std::iter::once(reply.content).chain(messages));
-    let whole = |call: &Call| !terms.guardrails.validate || validate::check(call, offer, named(terms.request)) == Finding::Valid;
-    Answer {
-        reasoning: reply.reasoning,
-        content,
-        refusal: reply.refusal,
-        calls: calls.into_iter().filter(whole).collect(),
-        logprobs: if spoken.is_empty() { reply.logprobs } else { Vec::new() },
-        cut: Some(reason),
+fn what_there_is(mut reply: Reply, reason: FinishReason, terms: Terms<'_>, note: &mut Attempt) -> Answer {
+    let is_respond = |call: &Call| terms.offer.is_respond(&call.name);
+    let (spoken, mut calls): (Vec<_>, Vec<_>) = reply.calls.drain(..).partition(is_respond);
+    let is_whole = |call: &Call| match terms.guardrails.validate {
+        true => validate::check(call, terms.offer, terms.named()) == Finding::Valid,
+        false => serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(&call.arguments).is_ok(),
+    };
+    if let Some(broken) = calls.iter().find(|call| !is_whole(call)) {
+        note.detail = Some(format!("a call of `{}` was cut off and is left out", broken.name));
     }
+    calls.retain(is_whole);
+    if !terms.request.parallel_tool_calls {
+        calls.truncate(1);
+    }
+    let messages = spoken.iter().map(|call| respond::cut_message(&call.arguments)).collect();
+    Answer { calls, cut: Some(reason), ..text(reply, messages) }
 }
 
 /// Tools were withheld: what looks like a call is text.
-fn as_text(mut reply: Reply) -> Answer {
-    let calls = reply.calls.drain(..).map(|call| json!({"name": call.name, "arguments": call.arguments}).to_string());
-    let calls: Vec<String> = calls.collect();
-    let content = if calls.is_empty() { reply.content } else { paragraphs(std::iter::once(reply.content).chain(calls)) };
-    Answer { reasoning: reply.reasoning, content, refusal: reply.refusal, logprobs: reply.logprobs, ..Answer::default() }
+fn all_as_text(mut reply: Reply) -> Answer {
+    let as_text = |call: Call| json!({"name": call.name, "arguments": call.arguments}).to_string();
+    let calls = reply.calls.drain(..).map(as_text).collect();
+    text(reply, calls)
 }
 
-/// With `tool_choice: "required"` llama-server forbids the end of the text until its own form of a call comes. A model that wrote its
-/// call in another form then goes on with line breaks up to the limit: all that was cut off are more of them.
-fn is_call_then_white_space(reply: &Reply, reason: FinishReason, terms: Terms<'_>) -> bool {
-    let padded = reply.content.ends_with(char::is_whitespace) && reply.calls.is_empty();
-    reason == FinishReason::Length
-        && padded
-        && terms.guardrails.rescue
-        && rescue::rescue(&reply.content, terms.offer).is_some_and(|rescued| rescued.content.trim().is_empty())
-}
-
-fn rescue_calls(reply: &mut Reply, offer: &Offer, note: &mut Attempt) {
-    let Some(rescued) = rescue::rescue(&reply.content, offer) else { return };
-    note.form = Some(rescued.form.as_str());
-    note.rescued = rescued.calls.iter().map(|call| call.name.clone()).collect();
-    let with_id = |call: rescue::Call| Call { id: id::mint("call_"), name: call.name, arguments: call.arguments };
-    reply.calls = rescued.calls.into_iter().map(with_id).collect();
-    reply.content = rescued.content;
-    // They spell the text that is gone.
-    reply.logprobs.clear();
-}
-
-fn judge_text(reply: Reply, terms: Terms<'_>) -> Verdict {
-    let answer = Answer {
-        reasoning: reply.reasoning,
-        content: reply.content,
-        refusal: reply.refusal,
-        logprobs: reply.logprobs,
-        ..Answer::default()
-    };
-    let call_is_due = terms.offer.responds || terms.request.tool_choice != ToolChoice::Auto;
-    if !call_is_due || !terms.guardrails.nudge || !answer.refusal.is_empty() {
-        return Verdict::Accept(answer);
-    }
-    let messages = nudge::for_text(&answer.content, terms.offer, named(terms.request));
-    Verdict::Correct(Correction {
-        fault: Fault::Text,
-        detail: "text where a tool call was due".to_owned(),
-        messages,
-        fallback: Some(answer),
-    })
-}
-
-fn judge_calls(mut reply: Reply, terms: Terms<'_>, note: &mut Attempt) -> Verdict {
-    let mut complaints = examine(&mut reply.calls, terms, note);
-    if !terms.request.parallel_tool_calls {
-        keep_first(&mut reply.calls, &mut complaints, terms.offer);
-    }
-    let wrong = complaints.iter().flatten();
-    let Some((fault, detail)) = wrong.min_by_key(|(fault, _)| *fault != Fault::UnknownTool).cloned() else {
-        return Verdict::Accept(split_respond(reply, terms.offer));
-    };
-    let told: Vec<_> = complaints.into_iter().map(|complaint| complaint.map(|(_, text)| text)).collect();
-    let messages = nudge::for_calls(&reply.content, &reply.calls, &told);
-    Verdict::Correct(Correction { fault, detail, messages, fallback: None })
-}
-
-type Complaint = Option<(Fault, String)>;
-
-/// What is wrong with each call; rewrites arguments where that loses nothing.
-fn examine(calls: &mut [Call], terms: Terms<'_>, note: &mut Attempt) -> Vec<Complaint> {
-    if !terms.guardrails.validate {
-        return vec![None; calls.len()];
-    }
-    let named = named(terms.request);
-    let mut complaint = |call: &mut Call| match validate::check(call, terms.offer, named) {
-        Finding::Valid => None,
-        Finding::Repaired(arguments) => {
-            // No text at all is how some servers write a call without arguments.
-            if !call.arguments.trim().is_empty() {
-                note.repaired.push(call.name.clone());
-            }
-            call.arguments = arguments;
-            None
-        }
-        Finding::Unknown => Some((Fault::UnknownTool, nudge::unknown_tool(&call.name, terms.offer, named))),
-        Finding::Arguments(complaint) => Some((Fault::Arguments, nudge::arguments(&call.name, &complaint))),
-    };
-    calls.iter_mut().map(&mut complaint).collect()
-}
-
-/// Keeps the first correct call, and `respond`, which is not one to the client. Without a correct call all stay, to be corrected.
-fn keep_first(calls: &mut Vec<Call>, complaints: &mut Vec<Complaint>, offer: &Offer) {
-    let is_right = |(call, complaint): (&Call, &Complaint)| complaint.is_none() && !offer.is_respond(&call.name);
-    let Some(first) = calls.iter().zip(complaints.iter()).position(is_right) else { return };
-    let pairs = std::mem::take(calls).into_iter().zip(std::mem::take(complaints)).enumerate();
-    let kept = pairs.filter(|(at, (call, complaint))| *at == first || (complaint.is_none() && offer.is_respond(&call.name)));
-    (*calls, *complaints) = kept.map(|(_, pair)| pair).unzip();
-}
-
-/// Correct calls as the client sees them: what `respond` says becomes content.
-fn split_respond(mut reply: Reply, offer: &Offer) -> Answer {
-    let (spoken, calls): (Vec<_>, Vec<_>) = reply.calls.drain(..).partition(|call| offer.is_respond(&call.name));
-    let messages = spoken.into_iter().map(|call| respond::message(&call.arguments).unwrap_or(call.arguments));
-    let messages: Vec<String> = messages.collect();
-    let (content, logprobs) = if messages.is_empty() {
+/// What `reply` says in words, and then `more`. Log probabilities stay only where nothing is added.
+fn text(reply: Reply, more: Vec<String>) -> Answer {
+    let (content, logprobs) = if more.is_empty() {
         (reply.content, reply.logprobs)
     } else {
-        (paragraphs(std::iter::once(reply.content).chain(messages)), Vec::new())
+        (paragraphs(std::iter::once(reply.content).chain(more)), Vec::new())
     };
-    Answer { reasoning: reply.reasoning, content, refusal: reply.refusal, calls, logprobs, cut: None }
+    Answer { reasoning: reply.reasoning, content, refusal: reply.refusal, logprobs, ..Answer::default() }
 }
 
 /// The parts that say something, a blank line between them. A single part keeps its white space.
@@ -211,9 +142,118 @@ fn paragraphs(parts: impl Iterator<Item = String>) -> String {
     }
 }
 
-fn named(request: &Request) -> Option<&str> {
-    match &request.tool_choice {
-        ToolChoice::Named(name) => Some(name),
-        ToolChoice::Auto | ToolChoice::None | ToolChoice::Required => None,
+/// Replaces text that is calls by the calls. Returns what was said, in case they come to nothing.
+fn rescue_calls(reply: &mut Reply, terms: Terms<'_>, note: &mut Attempt) -> Option<Answer> {
+    if !reply.calls.is_empty() || !terms.guardrails.rescue {
+        return None;
     }
+    let rescued = rescue::rescue(&reply.content, terms.offer)?;
+    note.form = Some(rescued.form.as_str());
+    note.rescued = rescued.calls.iter().map(|call| call.name.clone()).collect();
+    let with_id = |call: rescue::Call| Call { id: id::mint("call_"), name: call.name, arguments: call.arguments };
+    reply.calls = rescued.calls.into_iter().map(with_id).collect();
+    let content = std::mem::replace(&mut reply.content, rescued.content);
+    // They spell the text that is gone.
+    reply.logprobs.clear();
+    Some(Answer { reasoning: reply.reasoning.clone(), content, ..Answer::default() })
+}
+
+fn judge_text(reply: Reply, terms: Terms<'_>) -> Verdict {
+    let answer = text(reply, Vec::new());
+    if !terms.call_is_due() || !terms.guardrails.nudge || !answer.refusal.is_empty() {
+        return Verdict::Accept(answer);
+    }
+    let messages = nudge::for_text(&answer.content, terms.offer, terms.named());
+    let detail = "text where a tool call was due".to_owned();
+    Verdict::Correct(Correction { fault: Fault::Text, detail, messages, fallback: Some(answer) })
+}
+
+/// What was found about one call.
+#[derive(Debug)]
+enum Judged {
+    /// A call of `respond` that says this.
+    Says(String),
+    /// A call that may be made.
+    Good,
+    /// A wrong one, and the complaint.
+    Bad(Fault, String),
+}
+
+fn judge_calls(mut reply: Reply, said: Option<Answer>, terms: Terms<'_>, note: &mut Attempt) -> Verdict {
+    let mut calls: Vec<(Call, Judged)> = Vec::with_capacity(reply.calls.len());
+    for mut call in reply.calls.drain(..) {
+        let judged = examine(&mut call, terms, note);
+        calls.push((call, judged));
+    }
+    drop_what_need_not_be_right(&mut calls, terms);
+    let complaints = calls.iter().filter_map(|(_, judged)| match judged {
+        Judged::Bad(fault, complaint) => Some((*fault, complaint.clone())),
+        Judged::Says(_) | Judged::Good => None,
+    });
+    // An unknown tool is the graver fault: it decides which budget is spent.
+    let Some((fault, detail)) = complaints.min_by_key(|(fault, _)| *fault != Fault::UnknownTool) else {
+        return Verdict::Accept(as_answer(reply, calls));
+    };
+    let messages = nudge::for_calls(&reply.content, calls.into_iter().map(|(call, judged)| (call, judged.complaint())));
+    Verdict::Correct(Correction { fault, detail, messages, fallback: said })
+}
+
+impl Judged {
+    fn complaint(self) -> Option<String> {
+        match self {
+            Self::Bad(_, complaint) => Some(complaint),
+            Self::Says(_) | Self::Good => None,
+        }
+    }
+}
+
+/// Judges one call, and rewrites its arguments where that loses nothing.
+fn examine(call: &mut Call, terms: Terms<'_>, note: &mut Attempt) -> Judged {
+    // `respond` is ours: whatever can be read of it is said, without the schema.
+    if terms.offer.is_respond(&call.name)
+        && let Some(message) = respond::message(&call.arguments)
+    {
+        return Judged::Says(message);
+    }
+    if !terms.guardrails.validate {
+        return Judged::Good;
+    }
+    match validate::check(call, terms.offer, terms.named()) {
+        Finding::Valid => Judged::Good,
+        Finding::Repaired(arguments) => {
+            // No text at all is how some servers write a call without arguments.
+            if !call.arguments.trim().is_empty() {
+                note.repaired.push(call.name.clone());
+            }
+            call.arguments = arguments;
+            Judged::Good
+        }
+        Finding::Unknown => Judged::Bad(Fault::UnknownTool, nudge::unknown_tool(&call.name, terms.offer, terms.named())),
+        Finding::Arguments(complaint) => Judged::Bad(Fault::Arguments, nudge::arguments(&call.name, &complaint)),
+    }
+}
+
+/// Where the client wants one call, the first good one is it, and the others need not be right. Beside a good call, a `respond` that says
+/// nothing is no loss.
+fn drop_what_need_not_be_right(calls: &mut Vec<(Call, Judged)>, terms: Terms<'_>) {
+    let Some(first) = calls.iter().position(|(_, judged)| matches!(judged, Judged::Good)) else { return };
+    let mut at = 0;
+    calls.retain(|(call, judged)| {
+        let is_first = at == first;
+        at += 1;
+        let wanted = terms.request.parallel_tool_calls && !terms.offer.is_respond(&call.name);
+        is_first || wanted || matches!(judged, Judged::Says(_))
+    });
+}
+
+/// Good calls as the client sees them: what `respond` says becomes content.
+fn as_answer(reply: Reply, calls: Vec<(Call, Judged)>) -> Answer {
+    let (mut messages, mut made) = (Vec::new(), Vec::new());
+    for (call, judged) in calls {
+        match judged {
+            Judged::Says(message) => messages.push(message),
+            Judged::Good | Judged::Bad(..) => made.push(call),
+        }
+    }
+    Answer { calls: made, ..text(reply, messages) }
 }

@@ -18,16 +18,18 @@ pub(super) fn for_text(text: &str, offer: &Offer, named: Option<&str>) -> Vec<Me
     vec![Message::Assistant { content: text.to_owned(), calls: Vec::new() }, Message::User(say)]
 }
 
-/// After calls of which at least one was wrong: one result for each, `complaints` in the order of `calls`, `None` for a good one.
-pub(super) fn for_calls(text: &str, calls: &[Call], complaints: &[Option<String>]) -> Vec<Message> {
-    let spoken = calls.iter().map(as_history).collect();
-    let mut messages = vec![Message::Assistant { content: text.to_owned(), calls: spoken }];
-    for (call, complaint) in calls.iter().zip(complaints) {
-        let content = complaint.clone().unwrap_or_else(|| {
+/// After calls of which at least one was wrong: one result for each, its complaint or, for a good one, that it was not run.
+pub(super) fn for_calls(text: &str, calls: impl Iterator<Item = (Call, Option<String>)>) -> Vec<Message> {
+    let (mut made, mut results) = (Vec::new(), Vec::new());
+    for (call, complaint) in calls {
+        let content = complaint.unwrap_or_else(|| {
             "Not run, because another call beside it was wrong. Fix the other call first and send this one again with it.".to_owned()
         });
-        messages.push(Message::Tool { call_id: call.id.clone(), content });
+        results.push(Message::Tool { call_id: call.id.clone(), content });
+        made.push(as_history(call));
     }
+    let mut messages = vec![Message::Assistant { content: text.to_owned(), calls: made }];
+    messages.append(&mut results);
     messages
 }
 
@@ -53,8 +55,7 @@ fn names(offer: &Offer) -> String {
 }
 
 /// Servers parse the arguments in a transcript, and some fail on broken ones. What was written stands in the complaint.
-fn as_history(call: &Call) -> Call {
+fn as_history(call: Call) -> Call {
     let is_object = serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(&call.arguments).is_ok();
-    let arguments = if is_object { call.arguments.clone() } else { "{}".to_owned() };
-    Call { arguments, ..call.clone() }
+    if is_object { call } else { Call { arguments: "{}".to_owned(), ..call } }
 }

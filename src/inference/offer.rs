@@ -8,7 +8,8 @@ use bytes::Bytes;
 use serde_json::Value;
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, OnceLock, PoisonError},
+    hash::{BuildHasher, RandomState},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
 };
 
 /// A tool that may be called.
@@ -68,32 +69,86 @@ impl Offer {
 /// The offers of late, by the bytes of the tools and whether `respond` was added.
 #[derive(Debug, Default)]
 pub struct Cache {
-    offers: Mutex<HashMap<(Bytes, bool), Arc<Offer>>>,
+    hasher: RandomState,
+    kept: Mutex<Kept>,
 }
 
-/// Distinct tool lists that are kept. A client uses one or a few; the map is emptied when it is full.
-const OFFERS_MAX: usize = 256;
+#[derive(Debug, Default)]
+struct Kept {
+    offers: HashMap<u64, Arc<Entry>>,
+    bytes: usize,
+}
+
+#[derive(Debug)]
+struct Entry {
+    tools: Bytes,
+    offer: Arc<Offer>,
+}
+
+/// What the keys may hold together. A client uses one list or a few, of some 10 KB; the map is emptied when it is full.
+const KEPT_BYTES_MAX: usize = 4 << 20;
+/// A longer list is compiled anew each time.
+const TOOLS_BYTES_MAX: usize = KEPT_BYTES_MAX / 8;
 
 impl Cache {
     /// The offer of `request`, with `respond` if that guardrail is on and fits.
     pub fn offer(&self, request: &Request, respond: bool) -> Arc<Offer> {
         let responds = respond && respond::fits(request);
-        // The key is a slice of a request body, which would keep all of it alive: only a copy is stored.
-        let key = (request.tools_json.clone(), responds);
-        if let Some(offer) = self.lock().get(&key) {
-            return Arc::clone(offer);
+        let tools = &request.tools_json;
+        let hash = self.hasher.hash_one((tools, responds));
+        let known = self.lock().offers.get(&hash).cloned();
+        if let Some(entry) = known.filter(|entry| entry.tools == tools && entry.offer.responds == responds) {
+            return Arc::clone(&entry.offer);
         }
         let offer = Arc::new(Offer::build(request, responds));
-        let mut offers = self.lock();
-        if offers.len() >= OFFERS_MAX {
-            offers.clear();
+        if tools.len() <= TOOLS_BYTES_MAX {
+            // A copy, since a slice of the request body would keep all of it alive.
+            self.keep(hash, Entry { tools: Bytes::copy_from_slice(tools), offer: Arc::clone(&offer) });
         }
-        offers.insert((Bytes::copy_from_slice(&key.0), responds), Arc::clone(&offer));
         offer
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<(Bytes, bool), Arc<Offer>>> {
+    fn keep(&self, hash: u64, entry: Entry) {
+        let mut kept = self.lock();
+        let full = kept.bytes + entry.tools.len() > KEPT_BYTES_MAX;
+        // Dropped after the lock is given up.
+        let _dropped = full.then(|| std::mem::take(&mut *kept));
+        kept.bytes += entry.tools.len();
+        kept.offers.insert(hash, Arc::new(entry));
+        drop(kept);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Kept> {
         // The map is whole after any panic: entries are only inserted or cleared.
-        self.offers.lock().unwrap_or_else(PoisonError::into_inner)
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(tools: &str) -> Request {
+        Request { tools_json: Bytes::copy_from_slice(tools.as_bytes()), ..Request::default() }
+    }
+
+    #[test]
+    fn the_same_tools_are_compiled_once() {
+        let cache = Cache::default();
+        let first = cache.offer(&request("[1]"), true);
+        assert!(Arc::ptr_eq(&first, &cache.offer(&request("[1]"), true)));
+        assert!(!Arc::ptr_eq(&first, &cache.offer(&request("[1]"), false)));
+        assert!(!Arc::ptr_eq(&first, &cache.offer(&request("[2]"), true)));
+    }
+
+    #[test]
+    fn what_is_kept_is_bounded_in_bytes() {
+        let cache = Cache::default();
+        for n in 0..40 {
+            cache.offer(&request(&format!("[{n}, \"{}\"]", "x".repeat(TOOLS_BYTES_MAX / 2))), true);
+            assert!(cache.lock().bytes <= KEPT_BYTES_MAX);
+        }
+        let long = request(&format!("[\"{}\"]", "x".repeat(TOOLS_BYTES_MAX)));
+        assert!(!Arc::ptr_eq(&cache.offer(&long, true), &cache.offer(&long, true)));
     }
 }

@@ -8,7 +8,7 @@ use crate::{
     inference::offer::Tool,
 };
 use bytes::{BufMut, Bytes, BytesMut};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::sync::LazyLock;
 
 /// The tool's name.
@@ -52,10 +52,26 @@ pub(super) fn append(tools: &[u8]) -> Bytes {
     array.freeze()
 }
 
-/// The message in `arguments`, `None` when there is none to read.
+/// The message in `arguments`: `message`, or the only string where the model gave it another name, or the arguments themselves when they
+/// are a string. `None` when there is none to read.
 pub(super) fn message(arguments: &str) -> Option<String> {
-    match serde_json::from_str::<Value>(arguments).ok()?.get_mut("message")?.take() {
-        Value::String(message) => Some(message),
+    match serde_json::from_str(arguments).ok()? {
+        Value::String(text) => match serde_json::from_str(&text) {
+            Ok(Value::Object(fields)) => only_string(fields),
+            _ => Some(text),
+        },
+        Value::Object(fields) => only_string(fields),
+        _ => None,
+    }
+}
+
+fn only_string(mut fields: Map<String, Value>) -> Option<String> {
+    if let Some(Value::String(message)) = fields.remove("message") {
+        return Some(message);
+    }
+    let mut fields = fields.into_iter();
+    match (fields.next(), fields.next()) {
+        (Some((_, Value::String(text))), None) => Some(text),
         _ => None,
     }
 }
@@ -122,9 +138,15 @@ mod tests {
     }
 
     #[test]
-    fn only_a_string_is_a_message() {
-        assert_eq!(message(r#"{"message":"hi"}"#).as_deref(), Some("hi"));
-        assert_eq!(message(r#"{"message":3}"#), None);
-        assert_eq!(message("no JSON"), None);
+    fn a_message_is_read_wherever_it_can_only_be() {
+        let check = |arguments: &str, expected: Option<&str>| assert_eq!(message(arguments).as_deref(), expected, "{arguments}");
+        check(r#"{"message":"hi","to":"you"}"#, Some("hi"));
+        check(r#"{"text":"hi"}"#, Some("hi"));
+        check(r#""hi""#, Some("hi"));
+        check(r#""{\"message\":\"hi\"}""#, Some("hi"));
+        check(r#"{"text":"hi","tone":"kind"}"#, None);
+        check(r#"{"message":3}"#, None);
+        check("{}", None);
+        check("no JSON", None);
     }
 }

@@ -1,13 +1,11 @@
 //! One client connection: HTTP/1.1, a request id on every answer, every failure an answer.
 
 use super::{State, headers, reply, router};
-use hyper::{Request, Response, body::Incoming, header::HeaderName, server::conn::http1, service::Service};
+use hyper::{Request, Response, body::Incoming, server::conn::http1, service::Service};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::{convert::Infallible, future::Future, pin::Pin, sync::Arc};
 use tokio::net::TcpStream;
 use tracing::Instrument;
-
-const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// The connection as a future, to be polled to its end. Dropping it drops every run on it.
 pub(super) fn serve(stream: TcpStream, state: Arc<State>) -> http1::Connection<TokioIo<TcpStream>, Handler> {
@@ -36,7 +34,7 @@ impl Service<Request<Incoming>> for Handler {
         let span = tracing::debug_span!("request", id = ?id, method = %request.method(), path = request.uri().path());
         let answer = async move {
             let mut response = router::route(&state, request).await.unwrap_or_else(|problem| reply::problem(&problem, explain));
-            response.headers_mut().insert(REQUEST_ID, id);
+            response.headers_mut().insert(headers::REQUEST_ID, id);
             tracing::debug!(status = response.status().as_u16(), "answered");
             Ok(response)
         };

@@ -10,7 +10,7 @@ pub(super) fn status(kind: Kind) -> StatusCode {
         Kind::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         Kind::Slow => StatusCode::REQUEST_TIMEOUT,
         Kind::NotFound => StatusCode::NOT_FOUND,
-        Kind::Method => StatusCode::METHOD_NOT_ALLOWED,
+        Kind::Method(_) => StatusCode::METHOD_NOT_ALLOWED,
         Kind::Upstream(status) => {
             StatusCode::from_u16(status).ok().filter(|status| status.as_u16() >= 400).unwrap_or(StatusCode::BAD_GATEWAY)
         }

@@ -7,7 +7,7 @@ use crate::{
 };
 use hyper::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 
-const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const EXPLAIN: HeaderName = HeaderName::from_static("x-toolgate-explain");
 const DISABLE: HeaderName = HeaderName::from_static("x-toolgate-disable");
 const ATTEMPTS: HeaderName = HeaderName::from_static("x-toolgate-attempts");

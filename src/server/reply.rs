@@ -1,7 +1,10 @@
 //! Responses: JSON at hand, a stream, or an upstream body passed through.
 
 use super::{error, headers};
-use crate::{api::openai::encode, chat::Problem};
+use crate::{
+    api::openai::encode,
+    chat::{Problem, problem::Kind},
+};
 use bytes::Bytes;
 use futures_core::Stream;
 use http_body_util::{BodyExt, Full, StreamBody, combinators::UnsyncBoxBody};
@@ -53,8 +56,8 @@ pub(super) fn problem(problem: &Problem, explain: bool) -> Response<Body> {
     if let Some(value) = problem.retry_after.as_deref().and_then(|value| HeaderValue::from_str(value).ok()) {
         response.headers_mut().insert(RETRY_AFTER, value);
     }
-    if status == StatusCode::METHOD_NOT_ALLOWED {
-        response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, POST"));
+    if let Kind::Method(allowed) = problem.kind {
+        response.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
     }
     response
 }

@@ -17,7 +17,7 @@ pub(super) async fn route(state: &State, request: Request<Incoming>) -> Result<R
             let path = path.to_owned();
             routes::forward::to(state, request, &path).await
         }
-        "/health" | "/health/ready" | "/health/live" | "/models" | "/props" | "/slots" => Err(wrong_method("GET")),
+        "/health" | "/health/ready" | "/health/live" | "/models" | "/props" | "/slots" => Err(wrong_method("GET, HEAD")),
         path if path.starts_with("/v1/") => {
             let path = path.to_owned();
             routes::forward::to(state, request, &path).await
@@ -26,6 +26,6 @@ pub(super) async fn route(state: &State, request: Request<Incoming>) -> Result<R
     }
 }
 
-fn wrong_method(allowed: &str) -> Problem {
-    Problem::new(Kind::Method, format!("This path takes {allowed}.")).with_code("method_not_allowed")
+fn wrong_method(allowed: &'static str) -> Problem {
+    Problem::new(Kind::Method(allowed), format!("This path takes {allowed}.")).with_code("method_not_allowed")
 }

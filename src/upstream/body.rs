@@ -1,13 +1,12 @@
 //! A response body that brings its connection along, and fails when nothing arrives for too long.
 
-use super::{Error, connection::Connection, pool::Pool};
+use super::{Error, Inner, connection::Connection};
 use bytes::Bytes;
 use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
 use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, ready},
-    time::Duration,
 };
 use tokio::time::{Instant, Sleep};
 
@@ -18,16 +17,17 @@ pub struct Body {
     incoming: Incoming,
     /// Gone once the body has ended.
     connection: Option<Connection>,
-    pool: Arc<Pool>,
-    idle_timeout: Duration,
+    client: Arc<Inner>,
+    /// Until the first byte has come, which may be long after the head.
+    first_byte_by: Option<Instant>,
     /// Made at the first wait: a body that is at hand never waits.
     timer: Option<Pin<Box<Sleep>>>,
     waiting: bool,
 }
 
 impl Body {
-    pub(super) fn new(incoming: Incoming, connection: Connection, pool: Arc<Pool>, idle_timeout: Duration) -> Self {
-        Self { incoming, connection: Some(connection), pool, idle_timeout, timer: None, waiting: false }
+    pub(super) fn new(incoming: Incoming, connection: Connection, client: Arc<Inner>, first_byte_by: Instant) -> Self {
+        Self { incoming, connection: Some(connection), client, first_byte_by: Some(first_byte_by), timer: None, waiting: false }
     }
 
     fn poll_incoming(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
@@ -41,19 +41,24 @@ impl Body {
     }
 
     /// Polls the timer, which runs from the moment that the wait began.
-    fn poll_idle(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let end = Instant::now() + self.idle_timeout;
+    fn poll_overdue(&mut self, cx: &mut Context<'_>) -> Poll<Error> {
+        let config = &self.client.config;
+        let end = self.first_byte_by.unwrap_or_else(|| Instant::now() + config.idle_timeout);
         let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(end)));
         if !self.waiting {
             timer.as_mut().reset(end);
             self.waiting = true;
         }
-        timer.as_mut().poll(cx)
+        ready!(timer.as_mut().poll(cx));
+        Poll::Ready(match self.first_byte_by {
+            Some(_) => Error::FirstByte(config.first_byte_timeout),
+            None => Error::Idle(config.idle_timeout),
+        })
     }
 
     fn release(&mut self) {
         if let Some(connection) = self.connection.take() {
-            self.pool.put(connection);
+            self.client.pool.put(connection);
         }
     }
 }
@@ -65,13 +70,13 @@ impl HttpBody for Body {
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
         if let Poll::Ready(frame) = self.poll_incoming(cx) {
             self.waiting = false;
+            self.first_byte_by = None;
             if frame.is_none() {
                 self.release();
             }
             return Poll::Ready(frame.map(|frame| frame.map_err(Error::from)));
         }
-        ready!(self.poll_idle(cx));
-        Poll::Ready(Some(Err(Error::Idle(self.idle_timeout))))
+        self.poll_overdue(cx).map(|error| Some(Err(error)))
     }
 
     fn is_end_stream(&self) -> bool {

@@ -8,7 +8,7 @@ pub enum Error {
     /// No connection: nothing was sent.
     #[error("connect to upstream")]
     Connect(#[source] Box<dyn error::Error + Send + Sync>),
-    /// The connection stood, but no response began in time.
+    /// The connection stood, but the response's first byte did not come in time.
     #[error("no response within {} s", .0.as_secs_f64())]
     FirstByte(Duration),
     /// The response stopped arriving.
@@ -17,6 +17,9 @@ pub enum Error {
     /// The client's own body exceeds the limit.
     #[error("request body exceeds the limit")]
     BodyTooLarge,
+    /// The client's own body broke off.
+    #[error("request body broke off")]
+    BodyBroken,
     /// The connection broke, or the peer does not speak HTTP.
     #[error("connection to upstream broke")]
     Broken(#[source] Break),
@@ -28,8 +31,8 @@ pub enum Error {
 pub struct Break(hyper::Error);
 
 impl Break {
-    /// Whether the peer closed the connection before it answered anything, as a server does to a connection that was idle.
-    pub(super) fn lost_before_response(&self) -> bool {
+    /// Whether the connection ended before anything was answered.
+    pub(super) fn is_before_response(&self) -> bool {
         let reset = || cause::<std::io::Error>(&self.0).is_some();
         self.0.is_incomplete_message() || self.0.is_canceled() || self.0.is_closed() || reset()
     }
@@ -37,8 +40,14 @@ impl Break {
 
 impl From<hyper::Error> for Error {
     fn from(error: hyper::Error) -> Self {
-        let too_large = cause::<http_body_util::LengthLimitError>(&error).is_some();
-        if too_large { Self::BodyTooLarge } else { Self::Broken(Break(error)) }
+        if cause::<http_body_util::LengthLimitError>(&error).is_some() {
+            Self::BodyTooLarge
+        } else if error.is_user() {
+            // The only code of ours that hyper calls is the request's body.
+            Self::BodyBroken
+        } else {
+            Self::Broken(Break(error))
+        }
     }
 }
 

@@ -22,6 +22,7 @@ use hyper::{
 };
 use pool::Pool;
 use std::{sync::Arc, time::Duration};
+use tokio::time::Instant;
 
 /// What is sent: bytes at hand, or a client's body passed on as it arrives, up to a limit.
 pub type Payload = Either<Full<Bytes>, Limited<Incoming>>;
@@ -31,11 +32,15 @@ pub type Payload = Either<Full<Bytes>, Limited<Incoming>>;
 pub struct Config {
     /// For a connection, TLS included.
     pub connect_timeout: Duration,
-    /// From the request to the head of the response; spans the prefill, and without streaming the whole generation.
+    /// From the request to the first byte of the response's body; spans the prefill, and without streaming the whole generation.
     pub first_byte_timeout: Duration,
     /// Between two pieces of the response.
     pub idle_timeout: Duration,
 }
+
+/// A server that closes a kept connection does so before it reads the request. What breaks later may have been worked on, and is not
+/// sent twice.
+const LOST_AT_ONCE: Duration = Duration::from_millis(100);
 
 /// The client of one server. Cloning it shares the connections.
 #[derive(Debug, Clone)]
@@ -47,7 +52,7 @@ pub struct Client {
 struct Inner {
     connector: Connector,
     host: HeaderValue,
-    pool: Arc<Pool>,
+    pool: Pool,
     config: Config,
 }
 
@@ -57,22 +62,23 @@ impl Client {
         let host = origin.authority().map_or("", |authority| authority.as_str());
         let host = HeaderValue::from_str(host).unwrap_or(HeaderValue::from_static(""));
         let connector = Connector::new(origin.clone(), config.connect_timeout);
-        Self { inner: Arc::new(Inner { connector, host, pool: Arc::default(), config }) }
+        Self { inner: Arc::new(Inner { connector, host, pool: Pool::default(), config }) }
     }
 
-    /// Sends `request`, whose URI is a path and whose body is at hand. Answers with the response's head, its body still to be read. A
-    /// kept connection that the server closed as the request went out is replaced: nothing of a response was seen, so nothing is said
-    /// twice.
+    /// Sends `request`, whose URI is a path and whose body is at hand. Answers with the response's head, its body still to be read. Where
+    /// the server closed a kept connection as the request went out, it is sent again on a fresh one.
     pub async fn send(&self, request: Request<Bytes>) -> Result<Response<Body>, Error> {
-        let (head, payload) = request.into_parts();
-        let build = || Request::from_parts(head.clone(), Either::Left(Full::new(payload.clone())));
-        if let Some(kept) = self.inner.pool.take() {
-            match self.exchange(kept, build()).await {
-                Err(Error::Broken(cause)) if cause.lost_before_response() => {}
-                outcome => return outcome,
+        let at_hand = |request: Request<Bytes>| request.map(|body| Either::Left(Full::new(body)));
+        let Some(kept) = self.inner.pool.take() else {
+            return self.exchange(self.inner.connector.connect().await?, at_hand(request)).await;
+        };
+        let begun = Instant::now();
+        match self.exchange(kept, at_hand(request.clone())).await {
+            Err(Error::Broken(cause)) if cause.is_before_response() && begun.elapsed() < LOST_AT_ONCE => {
+                self.exchange(self.inner.connector.connect().await?, at_hand(request)).await
             }
+            outcome => outcome,
         }
-        self.exchange(self.inner.connector.connect().await?, build()).await
     }
 
     /// Sends `request` with a body that can be sent only once, therefore on a fresh connection.
@@ -81,11 +87,11 @@ impl Client {
     }
 
     async fn exchange(&self, mut connection: Connection, mut request: Request<Payload>) -> Result<Response<Body>, Error> {
-        let config = &self.inner.config;
+        let timeout = self.inner.config.first_byte_timeout;
         request.headers_mut().insert(HOST, self.inner.host.clone());
-        let answer = tokio::time::timeout(config.first_byte_timeout, connection.send(request)).await;
-        let response = answer.map_err(|_| Error::FirstByte(config.first_byte_timeout))??;
-        let pool = Arc::clone(&self.inner.pool);
-        Ok(response.map(|incoming| Body::new(incoming, connection, pool, config.idle_timeout)))
+        let first_byte_by = Instant::now() + timeout;
+        let answer = tokio::time::timeout_at(first_byte_by, connection.send(request)).await;
+        let response = answer.map_err(|_| Error::FirstByte(timeout))??;
+        Ok(response.map(|incoming| Body::new(incoming, connection, Arc::clone(&self.inner), first_byte_by)))
     }
 }

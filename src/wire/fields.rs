@@ -1,4 +1,4 @@
-//! A JSON object or array cut into raw pieces: order, big numbers and the client's spelling survive, and no value is copied.
+//! A JSON object cut into raw pieces: order, big numbers and the client's spelling survive, and no value is copied.
 
 use bytes::Bytes;
 use serde::de::{Deserializer, MapAccess, Visitor};
@@ -12,12 +12,6 @@ pub fn object(body: &Bytes) -> serde_json::Result<Vec<(String, Bytes)>> {
     let fields = (&mut reader).deserialize_map(Fields(body))?;
     reader.end()?;
     Ok(fields)
-}
-
-/// The elements of the array in `list`, each a slice of it. Fails when `list` is not one JSON array.
-pub fn array(list: &Bytes) -> serde_json::Result<Vec<Bytes>> {
-    let elements: Vec<&RawValue> = serde_json::from_slice(list)?;
-    Ok(elements.into_iter().map(|raw| slice(list, raw)).collect())
 }
 
 /// `raw` as a slice of `whole`, which it was read from.
@@ -60,11 +54,5 @@ mod tests {
         for bad in ["[]", "3", "", "{", r#"{"a":1} x"#, "{\"a\":\"\u{1}\"}"] {
             assert!(object(&Bytes::copy_from_slice(bad.as_bytes())).is_err(), "{bad}");
         }
-    }
-
-    #[test]
-    fn cuts_an_array() {
-        let list = Bytes::from_static(b"[ {\"a\": 1}, 2 ]");
-        assert_eq!(array(&list).unwrap(), [&b"{\"a\": 1}"[..], &b"2"[..]]);
     }
 }

@@ -24,9 +24,9 @@ pub struct Chunk<'a> {
     /// The completion's id.
     #[serde(borrow, default)]
     pub id: Option<Text<'a>>,
-    /// Seconds since 1970.
+    /// Seconds since 1970; a whole number by the book.
     #[serde(default)]
-    pub created: Option<u64>,
+    pub created: Option<f64>,
     /// The model that answers.
     #[serde(borrow, default)]
     pub model: Option<Text<'a>>,

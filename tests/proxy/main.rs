@@ -1,1 +1,28 @@
-//! The real proxy over real sockets, against a scripted backend.
+//! The real proxy, driven over real sockets, in front of a backend that says what a test tells it to say.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::string_slice,
+    reason = "a test may panic"
+)]
+
+mod harness;
+
+mod passthrough;
+
+mod requests;
+
+mod identity;
+
+mod errors;
+
+mod guardrails;
+
+mod lifecycle;
+
+mod health;
+
+mod golden;

@@ -17,7 +17,8 @@ pub fn request(body: &Bytes) -> Result<Request, Problem> {
     let mut tool_choice = Bytes::new();
     for (name, value) in &fields {
         match name.as_str() {
-            "model" => request.model = optional(name, value, "a string")?.unwrap_or_default(),
+            // Of any other type, it is for the backend to complain.
+            "model" => request.model = serde_json::from_slice(value).unwrap_or_default(),
             "messages" => request.messages = value.clone(),
             "tools" => request.tools_json = value.clone(),
             "tool_choice" => tool_choice = value.clone(),
@@ -30,7 +31,7 @@ pub fn request(body: &Bytes) -> Result<Request, Problem> {
     }
     check_messages(&request.messages)?;
     request.tools = tools(&request.tools_json)?;
-    request.tool_choice = choice(&tool_choice, &request.tools)?;
+    request.tool_choice = choice(&tool_choice, &request.tools_json, &request.tools)?;
     request.fields = fields;
     Ok(request)
 }
@@ -125,18 +126,19 @@ struct WireChoice<'a> {
     function: Option<Function<'a>>,
 }
 
-fn choice(value: &[u8], tools: &[Tool]) -> Result<ToolChoice, Problem> {
+fn choice(value: &[u8], tools_json: &[u8], tools: &[Tool]) -> Result<ToolChoice, Problem> {
     let wrong = |message: String| Problem::invalid("tool_choice", message);
     match value {
         b"" | b"null" | b"\"auto\"" => Ok(ToolChoice::Auto),
         b"\"none\"" => Ok(ToolChoice::None),
-        b"\"required\"" if tools.is_empty() => Err(wrong("`tool_choice` is `required`, but no tools are given.".to_owned())),
+        b"\"required\"" if matches!(tools_json, b"" | b"null" | b"[]") => {
+            Err(wrong("`tool_choice` is `required`, but no tools are given.".to_owned()))
+        }
         b"\"required\"" => Ok(ToolChoice::Required),
         [b'{', ..] => {
             let choice: WireChoice<'_> =
                 serde_json::from_slice(value).map_err(|_| wrong("`tool_choice` is not a tool choice object.".to_owned()))?;
-            // Other objects, such as `allowed_tools`, are for the backend to read.
-            let Some(name) = choice.function.and_then(|function| function.name) else { return Ok(ToolChoice::Auto) };
+            let Some(name) = choice.function.and_then(|function| function.name) else { return Ok(ToolChoice::Other) };
             if tools.iter().any(|tool| tool.name == name) {
                 Ok(ToolChoice::Named(name.into_owned()))
             } else {

@@ -60,7 +60,7 @@ pub fn error(problem: &Problem, explain: bool) -> Bytes {
 
 fn error_type(kind: Kind) -> &'static str {
     match kind {
-        Kind::Invalid | Kind::TooLarge | Kind::Slow | Kind::NotFound | Kind::Method => "invalid_request_error",
+        Kind::Invalid | Kind::TooLarge | Kind::Slow | Kind::NotFound | Kind::Method(_) => "invalid_request_error",
         Kind::Upstream(401) => "authentication_error",
         Kind::Upstream(403) => "permission_error",
         Kind::Upstream(404) => "not_found_error",

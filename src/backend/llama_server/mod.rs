@@ -10,14 +10,17 @@ use bytes::Bytes;
 use http_body_util::BodyExt;
 use hyper::{
     Request, Response,
+    body::Frame,
     header::{ACCEPT, CONTENT_TYPE, HeaderMap},
 };
-use std::{borrow::Cow, sync::Arc};
+use std::{borrow::Cow, sync::Arc, time::Duration};
 use translate::Translator;
 
 /// One chunk of a stream is a few hundred bytes; a whole call in one chunk may be long.
 const EVENT_BYTES_MAX: usize = 4 << 20;
 
+/// How long the end of the body may be behind `[DONE]`; usually it comes with it.
+const AFTER_DONE: Duration = Duration::from_millis(50);
 const PATH: &str = "/v1/chat/completions";
 
 /// A llama-server.
@@ -64,9 +67,8 @@ impl Backend for LlamaServer {
             let mut body = server.open(&prompt).await?;
             let mut decoder = sse::Decoder::new(EVENT_BYTES_MAX);
             let mut translator = Translator::new(&server.target, prompt.request.credential.as_ref());
-            // Read to the very end, past `[DONE]`: only then does the connection go back to the pool.
-            while let Some(frame) = body.frame().await {
-                let Ok(data) = frame?.into_data() else { continue };
+            while let Some(frame) = next_frame(&mut body, translator.is_done()).await? {
+                let Ok(data) = frame.into_data() else { continue };
                 decoder.push(&data);
                 while let Some(payload) = decoder.next_event().map_err(|_| Error::Protocol("an event is too long"))? {
                     translator.read(payload)?;
@@ -82,6 +84,18 @@ impl Backend for LlamaServer {
     }
 }
 
+/// The next frame of the body. After `[DONE]` everything is said: the body is read on only so that its connection can be used again, for a
+/// moment and whatever happens.
+async fn next_frame(body: &mut upstream::Body, done: bool) -> Result<Option<Frame<Bytes>>, Error> {
+    if !done {
+        return Ok(body.frame().await.transpose()?);
+    }
+    let end = tokio::time::timeout(AFTER_DONE, body.frame()).await;
+    Ok(end.ok().flatten().and_then(Result::ok))
+}
+
 fn is_event_stream(headers: &HeaderMap) -> bool {
-    headers.get(CONTENT_TYPE).is_some_and(|value| value.as_bytes().starts_with(b"text/event-stream"))
+    const EVENT_STREAM: &[u8] = b"text/event-stream";
+    let media_type = headers.get(CONTENT_TYPE).and_then(|value| value.as_bytes().get(..EVENT_STREAM.len()));
+    media_type.is_some_and(|media_type| media_type.eq_ignore_ascii_case(EVENT_STREAM))
 }

@@ -17,8 +17,8 @@ pub(super) struct Translator<'a> {
     started: bool,
     finished: bool,
     done: bool,
-    /// The server's index of each call so far: their places here are the indices without gaps.
-    calls: Vec<Option<usize>>,
+    /// The server's index and id of each call so far: their places here are the indices without gaps.
+    calls: Vec<(Option<usize>, String)>,
 }
 
 impl<'a> Translator<'a> {
@@ -54,6 +54,11 @@ impl<'a> Translator<'a> {
         self.events.pop_front()
     }
 
+    /// Whether the server said that it is done.
+    pub(super) fn is_done(&self) -> bool {
+        self.done
+    }
+
     /// Called at the end of the stream: fails when the reply was cut off.
     pub(super) fn finish(self) -> Result<Option<Event>, Error> {
         match (self.finished, self.done) {
@@ -72,7 +77,8 @@ impl<'a> Translator<'a> {
         let text = |text: &Option<Text<'_>>| text.as_ref().map(|text| text.0.as_ref().to_owned());
         self.events.push_back(Event::Started(Meta {
             id: text(&chunk.id),
-            created: chunk.created,
+            // Some servers send a fraction.
+            created: chunk.created.map(|seconds| seconds as u64),
             model: text(&chunk.model),
             system_fingerprint: text(&chunk.system_fingerprint),
         }));
@@ -102,12 +108,13 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// A piece belongs to the call of its index; without an index, a name begins a new call.
+    /// A piece belongs to the last call of its index; without an index, a name begins a new call. Ollama sends every call with index 0 and
+    /// an id of its own: another id begins a new call too.
     fn call(&mut self, piece: CallDelta<'_>) {
-        let function = piece.function;
-        let (name, arguments) = function.map_or((None, None), |function| (function.name, function.arguments));
+        let (name, arguments) = piece.function.map_or((None, None), |function| (function.name, function.arguments));
+        let id = piece.id.map(Text::into_string).unwrap_or_default();
         let known = match piece.index {
-            Some(_) => self.calls.iter().position(|index| *index == piece.index),
+            Some(_) => self.calls.iter().rposition(|(index, known)| *index == piece.index && (id.is_empty() || id == *known)),
             None if name.is_none() => self.calls.len().checked_sub(1),
             None => None,
         };
@@ -116,9 +123,9 @@ impl<'a> Translator<'a> {
             Some(_) if fragment.is_empty() => {}
             Some(index) => self.events.push_back(Event::CallArguments { index, fragment: fragment.into_owned() }),
             None => {
-                self.calls.push(piece.index);
+                self.calls.push((piece.index, id.clone()));
                 self.events.push_back(Event::CallStarted(Call {
-                    id: piece.id.map(Text::into_string).unwrap_or_default(),
+                    id,
                     name: name.map(Text::into_string).unwrap_or_default(),
                     arguments: fragment.into_owned(),
                 }));

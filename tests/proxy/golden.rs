@@ -1,0 +1,99 @@
+//! Whole exchanges from files: `tests/golden/*.json` hold a request and the backend's replies, the snapshot beside them what went
+//! upstream and what came back. Adding a case is adding a file; `INSTA_UPDATE=always` writes its snapshot.
+
+use crate::harness::{Proxy, Recorded, Reply, Upstream, events};
+use serde_json::{Value, json};
+use std::path::Path;
+
+#[tokio::test]
+async fn every_case_is_answered_as_written_down() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    let mut cases: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    cases.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
+    cases.sort();
+    assert!(cases.len() >= 10, "{} cases in {}", cases.len(), folder.display());
+    for path in cases {
+        let case: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+        let outcome = play(&case).await;
+        let mut settings = insta::Settings::clone_current();
+        settings.set_snapshot_path(folder.join("snapshots"));
+        settings.set_prepend_module_to_snapshot(false);
+        settings.set_omit_expression(true);
+        settings.set_description(case["about"].as_str().expect("`about` says what the case shows"));
+        settings.bind(|| insta::assert_json_snapshot!(path.file_stem().unwrap().to_str().unwrap(), outcome));
+    }
+}
+
+async fn play(case: &Value) -> Value {
+    let upstream = Upstream::saying(case["replies"].as_array().unwrap().iter().map(reply)).await;
+    let proxy = Proxy::start(&upstream).await;
+    let headers: Vec<_> =
+        case["headers"].as_object().into_iter().flatten().map(|(name, value)| (name.as_str(), value.as_str().unwrap())).collect();
+    let answer = proxy.ask_with(&case["request"], &headers).await;
+    let body = if answer.header("content-type") == "text/event-stream" { Value::from(events(&answer.body)) } else { answer.json() };
+    let sent: Vec<_> = upstream.requests().iter().map(Recorded::json).collect();
+    let sent = attempts(&sent);
+    let ours: Value = answer.headers.iter().filter(|(name, _)| is_ours(name.as_str())).map(header).collect();
+    let mut outcome = json!({"upstream": sent, "answer": {"status": answer.status, "headers": ours, "body": body}});
+    redact(&mut outcome, &mut Vec::new());
+    outcome
+}
+
+/// The first attempt whole; of each later one what differs from the one before: messages at the end, and nothing else.
+fn attempts(sent: &[Value]) -> Value {
+    let mut told: Vec<Value> = sent.first().cloned().into_iter().collect();
+    for pair in sent.windows(2) {
+        let (mut earlier, mut later) = (pair[0].clone(), pair[1].clone());
+        let (before, mut after) = (earlier["messages"].take(), later["messages"].take());
+        let added = after.as_array_mut().unwrap().split_off(before.as_array().unwrap().len());
+        assert_eq!((earlier, before), (later, after), "an attempt only adds messages");
+        told.push(json!({"messages added": added}));
+    }
+    Value::from(told)
+}
+
+/// `{"text": …}`, `{"calls": [[name, arguments], …]}` or `{"status": …, "error": …}`, with `thinking`, `saying` and `finish` beside them.
+fn reply(script: &Value) -> Reply {
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    if let Some(status) = script["status"].as_u64() {
+        return Reply::error(u16::try_from(status).unwrap(), &text(&script["error"])).header("retry-after", "3");
+    }
+    let calls: Vec<_> = script["calls"].as_array().into_iter().flatten().map(|call| (text(&call[0]), text(&call[1]))).collect();
+    let calls: Vec<_> = calls.iter().map(|(name, arguments)| (name.as_str(), arguments.as_str())).collect();
+    let mut reply = if calls.is_empty() { Reply::text(script["text"].as_str().unwrap_or_default()) } else { Reply::calls(&calls) };
+    if let Some(thinking) = script["thinking"].as_str() {
+        reply = reply.thinking(thinking);
+    }
+    if let Some(saying) = script["saying"].as_str() {
+        reply = reply.saying(saying);
+    }
+    if script["finish"] == "length" { reply.finishing("length") } else { reply }
+}
+
+fn is_ours(name: &str) -> bool {
+    name.starts_with("x-toolgate-") || name == "x-request-id" || name == "retry-after" || name == "content-type"
+}
+
+fn header((name, value): (&hyper::header::HeaderName, &hyper::header::HeaderValue)) -> (String, Value) {
+    (name.to_string(), Value::from(value.to_str().unwrap()))
+}
+
+/// Replaces each minted id, which ends in 16 hexadecimal digits, by its number in order of appearance.
+fn redact(value: &mut Value, seen: &mut Vec<String>) {
+    match value {
+        Value::Array(elements) => elements.iter_mut().for_each(|element| redact(element, seen)),
+        Value::Object(fields) => fields.values_mut().for_each(|field| redact(field, seen)),
+        Value::String(text) => {
+            let Some((prefix, digits)) = text.rsplit_once(['_', '-']) else { return };
+            if digits.len() != 16 || !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+                return;
+            }
+            let number = seen.iter().position(|known| known == text).unwrap_or_else(|| {
+                seen.push(text.clone());
+                seen.len() - 1
+            });
+            *text = format!("{prefix}-minted-{}", number + 1);
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}

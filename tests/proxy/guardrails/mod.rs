@@ -1,0 +1,23 @@
+//! What the guardrails make of a model's replies.
+
+mod respond;
+
+mod choice;
+
+mod rescue;
+
+mod nudges;
+
+mod budgets;
+
+mod truncated;
+
+mod answers;
+
+mod stream;
+
+mod switches;
+
+mod schemas;
+
+mod liberties;

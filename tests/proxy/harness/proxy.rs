@@ -1,0 +1,80 @@
+//! The real proxy on a port of its own.
+
+use super::{Answer, Client, PATIENCE, Upstream, client::Streaming};
+use serde_json::Value;
+use std::{collections::HashMap, net::SocketAddr, sync::Arc};
+use tokio::{net::TcpListener, sync::oneshot, task::JoinSet};
+use toolgate::{
+    app,
+    config::{self, Config, Typed},
+    server,
+};
+
+/// A running proxy. Dropping it ends it at once.
+pub(crate) struct Proxy {
+    pub(crate) address: SocketAddr,
+    /// A client that keeps its connections.
+    pub(crate) client: Client,
+    stop: Option<oneshot::Sender<()>>,
+    serving: JoinSet<usize>,
+}
+
+impl Proxy {
+    /// A proxy with the default settings in front of `upstream`.
+    pub(crate) async fn start(upstream: &Upstream) -> Self {
+        Self::start_with(upstream, |_| {}).await
+    }
+
+    /// A proxy whose settings `change` adjusts.
+    pub(crate) async fn start_with(upstream: &Upstream, change: impl FnOnce(&mut Config)) -> Self {
+        Self::start_at(&format!("http://{}", upstream.address), change).await
+    }
+
+    /// A proxy in front of whatever is at `url`.
+    pub(crate) async fn start_at(url: &str, change: impl FnOnce(&mut Config)) -> Self {
+        let mut config = config::load(Typed::default(), &HashMap::new()).0;
+        config.backend.url = url.parse().unwrap();
+        change(&mut config);
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (stop, stopped) = oneshot::channel();
+        let state = Arc::new(app::build(&config));
+        let mut serving = JoinSet::new();
+        serving.spawn(server::serve(listener, state, async { drop(stopped.await) }));
+        Self { address, client: Client::new(address), stop: Some(stop), serving }
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Answer {
+        self.client.get(path).await
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: impl Into<bytes::Bytes>) -> Answer {
+        self.client.send("POST", path, &[], body).await
+    }
+
+    /// Asks for a chat completion.
+    pub(crate) async fn ask(&self, request: &Value) -> Answer {
+        self.ask_with(request, &[]).await
+    }
+
+    /// Asks for a chat completion with these request headers.
+    pub(crate) async fn ask_with(&self, request: &Value, headers: &[(&str, &str)]) -> Answer {
+        self.client.send("POST", "/v1/chat/completions", headers, request.to_string()).await
+    }
+
+    /// Asks for a chat completion and reads no more than the answer's head.
+    pub(crate) async fn ask_slowly(&self, request: &Value) -> Streaming {
+        self.client.open("POST", "/v1/chat/completions", &[], request.to_string()).await.unwrap()
+    }
+
+    /// Tells the proxy to shut down.
+    pub(crate) fn begin_stop(&mut self) {
+        drop(self.stop.take());
+    }
+
+    /// Waits for its end; says how many connections were cut.
+    pub(crate) async fn stopped(&mut self) -> usize {
+        let ended = tokio::time::timeout(PATIENCE, self.serving.join_next()).await;
+        ended.expect("the proxy does not stop").unwrap().unwrap()
+    }
+}
