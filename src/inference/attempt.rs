@@ -151,7 +151,9 @@ impl Attempts {
     /// The text of the last attempt, when the backend refuses the corrected prompt: it is our corrections that made it too long.
     fn settle_for_text(&mut self, error: Error) -> Result<Answer, Error> {
         let refused = matches!(&error, Error::Backend(backend::Error::Status(refusal)) if matches!(refusal.status, 400 | 413));
-        let text = self.fallback.take().filter(|_| refused).ok_or(error)?;
+        let text = self.fallback.take().filter(|_| refused);
+        let Some(text) = text else { return Err(error) };
+        self.history.push(Attempt { detail: Some("the backend refused the corrected prompt".to_owned()), ..Attempt::default() });
         self.exhausted = true;
         Ok(text)
     }

@@ -43,7 +43,7 @@ pub(super) fn unknown_tool(name: &str, offer: &Offer, named: Option<&str>) -> St
 
 /// The complaint about wrong arguments.
 pub(super) fn arguments(name: &str, complaint: &str) -> String {
-    format!("Error: the arguments of `{name}` are wrong: {complaint}\nCall `{name}` again with corrected arguments.")
+    format!("Error: the arguments of `{name}` are wrong: {complaint}. Call `{name}` again with corrected arguments.")
 }
 
 fn names(offer: &Offer) -> String {

@@ -3,7 +3,6 @@
 use super::offer::Offer;
 use crate::chat::Call;
 use serde_json::Value;
-use std::fmt::Write;
 
 /// What was found about one call.
 #[derive(Debug, PartialEq, Eq)]
@@ -79,20 +78,18 @@ impl Schema {
         Self(jsonschema::options().with_retriever(AcceptRemote).build(&parameters).ok())
     }
 
-    /// What is wrong with `arguments`, one line each with its JSON path; `None` when nothing is.
+    /// What is wrong with `arguments`, each with its JSON path; `None` when nothing is.
     fn violations(&self, arguments: &Value) -> Option<String> {
         let validator = self.0.as_ref()?;
         if validator.is_valid(arguments) {
             return None;
         }
-        let mut lines = String::new();
-        for error in validator.iter_errors(arguments).take(VIOLATIONS_MAX) {
+        let line = |error: jsonschema::ValidationError<'_>| {
             let path = error.instance_path().to_string();
             let place = if path.is_empty() { "at the top" } else { &path };
-            // Writing to a String cannot fail.
-            let _ = write!(lines, "\n- {place}: {}", excerpt(&error.to_string()));
-        }
-        Some(lines)
+            format!("{place}: {}", excerpt(&error.to_string()))
+        };
+        Some(validator.iter_errors(arguments).take(VIOLATIONS_MAX).map(line).collect::<Vec<_>>().join("; "))
     }
 }
 

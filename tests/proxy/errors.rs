@@ -221,3 +221,12 @@ async fn the_cuts_of_the_network_do_not_matter() {
         assert_eq!(proxy.ask(&question()).await.json(), whole, "pieces of {size}");
     }
 }
+
+#[tokio::test]
+async fn a_correction_that_the_backend_refuses_costs_no_answer() {
+    let replies = [Reply::text("It is sunny."), Reply::error(400, "the request exceeds the available context size")];
+    let (proxy, upstream) = proxy_before(replies).await;
+    let answer = proxy.ask(&question()).await;
+    assert_eq!((answer.outcome(), answer.content()), ((200, "exhausted", "2"), "It is sunny.".to_owned()));
+    assert_eq!(upstream.calls(), 2);
+}

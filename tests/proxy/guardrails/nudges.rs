@@ -56,7 +56,7 @@ async fn an_unknown_tool_is_answered_with_the_known_ones() {
 #[tokio::test]
 async fn bad_arguments_are_answered_with_path_and_violation() {
     let said =
-        "Error: the arguments of `add` are wrong: \n- /b: \"two\" is not of type \"integer\"\nCall `add` again with corrected arguments.";
+        "Error: the arguments of `add` are wrong: /b: \"two\" is not of type \"integer\". Call `add` again with corrected arguments.";
     let expected = [assistant("", &[("call_1", "add", r#"{"a":1,"b":"two"}"#)]), result("call_1", said)];
     assert_eq!(correction(Reply::call("add", r#"{"a":1,"b":"two"}"#)).await, expected);
 }

@@ -1,6 +1,6 @@
 //! Replies that a token limit or a filter cut off: never repaired, never half a call.
 
-use crate::harness::{Proxy, Reply, Upstream, events, fold, paris, question, question_with};
+use crate::harness::{Proxy, Reply, Upstream, events, fold, paris, proxy_before, question, question_with};
 use serde_json::{Value, json};
 
 async fn cut(reply: Reply) -> (Value, Upstream) {
@@ -73,4 +73,34 @@ async fn a_cut_reply_obeys_one_call_at_a_time() {
     let proxy = Proxy::start(&upstream).await;
     let answer = proxy.ask(&question_with(json!({"parallel_tool_calls": false}))).await;
     assert_eq!(answer.calls().len(), 1);
+}
+
+#[tokio::test]
+async fn a_call_followed_by_white_space_up_to_the_limit_is_whole() {
+    let text = "```json\n{\"name\":\"get_weather\",\"arguments\":{\"city\":\"Paris\"}}\n```\n\n\n";
+    let (proxy, upstream) = proxy_before([Reply::text(text).finishing("length")]).await;
+    let answer = proxy.ask(&question()).await;
+    assert_eq!((answer.outcome(), answer.finish_reason()), ((200, "rescued", "1"), "tool_calls".to_owned()));
+    assert_eq!(upstream.calls(), 1);
+}
+
+#[tokio::test]
+async fn endless_white_space_behind_a_call_stops_the_model() {
+    let call = r#"{"name":"get_weather","arguments":{"city":"Paris"}}"#;
+    let chunk = |text: &str| format!(r#"{{"choices":[{{"index":0,"delta":{{"content":{}}}}}]}}"#, json!(text));
+    let mut chunks = vec![chunk(call)];
+    chunks.extend((0..400).map(|_| chunk("\n")));
+    let chunks: Vec<&str> = chunks.iter().map(String::as_str).collect();
+    let (proxy, upstream) = proxy_before([Reply::events(&chunks).stalling_after(401)]).await;
+    let answer = proxy.ask(&question_with(json!({"tool_choice": "required"}))).await;
+    assert_eq!((answer.outcome(), answer.finish_reason()), ((200, "rescued", "1"), "tool_calls".to_owned()));
+    upstream.cancelled().await;
+}
+
+#[tokio::test]
+async fn white_space_in_the_middle_of_a_text_is_text() {
+    let text = format!("a{}b", " ".repeat(900));
+    let (proxy, _upstream) = proxy_before([Reply::text(&text)]).await;
+    let answer = proxy.ask_with(&question_with(json!({"tool_choice": "required"})), &[("x-toolgate-disable", "nudge")]).await;
+    assert_eq!(answer.content(), text);
 }
