@@ -33,7 +33,7 @@ impl From<Error> for Problem {
             }
             Error::RetriesExhausted { report, last_fault } => {
                 let attempts = report.attempts.len();
-                let message = format!("The model made no correct tool call in {attempts} attempts. The last reply's fault: {last_fault}");
+                let message = format!("The model made no correct tool call in {attempts} attempts. The last fault: {last_fault}.");
                 Self { report: Some(Box::new(report)), ..Self::new(Kind::RetriesExhausted, message).with_code("retries_exhausted") }
             }
         }

@@ -1,7 +1,8 @@
 //! One reply weighed: the answer, or what to tell the model about it. Pure; the attempts around it keep the count.
 
 use super::{
-    Guardrails, nudge,
+    Guardrails,
+    nudge::{self, Complaint},
     offer::Offer,
     rescue, respond,
     validate::{self, Finding},
@@ -175,8 +176,8 @@ enum Judged {
     Says(String),
     /// A call that may be made.
     Good,
-    /// A wrong one, and the complaint.
-    Bad(Fault, String),
+    /// A wrong one.
+    Bad(Complaint),
 }
 
 fn judge_calls(mut reply: Reply, said: Option<Answer>, terms: Terms<'_>, note: &mut Attempt) -> Verdict {
@@ -187,11 +188,12 @@ fn judge_calls(mut reply: Reply, said: Option<Answer>, terms: Terms<'_>, note: &
     }
     drop_what_need_not_be_right(&mut calls, terms);
     let complaints = calls.iter().filter_map(|(_, judged)| match judged {
-        Judged::Bad(fault, complaint) => Some((*fault, complaint.clone())),
+        Judged::Bad(complaint) => Some(complaint),
         Judged::Says(_) | Judged::Good => None,
     });
     // An unknown tool is the graver fault: it decides which budget is spent.
-    let Some((fault, detail)) = complaints.min_by_key(|(fault, _)| *fault != Fault::UnknownTool) else {
+    let gravest = complaints.min_by_key(|complaint| complaint.fault != Fault::UnknownTool);
+    let Some((fault, detail)) = gravest.map(|complaint| (complaint.fault, complaint.what.clone())) else {
         return Verdict::Accept(as_answer(reply, calls));
     };
     let messages = nudge::for_calls(&reply.content, calls.into_iter().map(|(call, judged)| (call, judged.complaint())));
@@ -199,9 +201,9 @@ fn judge_calls(mut reply: Reply, said: Option<Answer>, terms: Terms<'_>, note: &
 }
 
 impl Judged {
-    fn complaint(self) -> Option<String> {
+    fn complaint(self) -> Option<Complaint> {
         match self {
-            Self::Bad(_, complaint) => Some(complaint),
+            Self::Bad(complaint) => Some(complaint),
             Self::Says(_) | Self::Good => None,
         }
     }
@@ -228,8 +230,8 @@ fn examine(call: &mut Call, terms: Terms<'_>, note: &mut Attempt) -> Judged {
             call.arguments = arguments;
             Judged::Good
         }
-        Finding::Unknown => Judged::Bad(Fault::UnknownTool, nudge::unknown_tool(&call.name, terms.offer, terms.named())),
-        Finding::Arguments(complaint) => Judged::Bad(Fault::Arguments, nudge::arguments(&call.name, &complaint)),
+        Finding::Unknown => Judged::Bad(Complaint::unknown_tool(&call.name, terms.offer, terms.named())),
+        Finding::Arguments(how) => Judged::Bad(Complaint::arguments(&call.name, &how)),
     }
 }
 
@@ -252,7 +254,7 @@ fn as_answer(reply: Reply, calls: Vec<(Call, Judged)>) -> Answer {
     for (call, judged) in calls {
         match judged {
             Judged::Says(message) => messages.push(message),
-            Judged::Good | Judged::Bad(..) => made.push(call),
+            Judged::Good | Judged::Bad(_) => made.push(call),
         }
     }
     Answer { calls: made, ..text(reply, messages) }

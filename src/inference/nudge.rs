@@ -1,7 +1,7 @@
 //! What the model is told when its reply was wrong: short, about this reply, ending in what to do now.
 
 use super::{offer::Offer, respond};
-use crate::chat::{Call, Message};
+use crate::chat::{Call, Message, report::Fault};
 
 /// Names listed to the model; with more, the list in its prompt must do.
 const NAMES_MAX: usize = 40;
@@ -19,10 +19,10 @@ pub(super) fn for_text(text: &str, offer: &Offer, named: Option<&str>) -> Vec<Me
 }
 
 /// After calls of which at least one was wrong: one result for each, its complaint or, for a good one, that it was not run.
-pub(super) fn for_calls(text: &str, calls: impl Iterator<Item = (Call, Option<String>)>) -> Vec<Message> {
+pub(super) fn for_calls(text: &str, calls: impl Iterator<Item = (Call, Option<Complaint>)>) -> Vec<Message> {
     let (mut made, mut results) = (Vec::new(), Vec::new());
     for (call, complaint) in calls {
-        let content = complaint.unwrap_or_else(|| {
+        let content = complaint.map(Complaint::told).unwrap_or_else(|| {
             "Not run, because another call beside it was wrong. Fix the other call first and send this one again with it.".to_owned()
         });
         results.push(Message::Tool { call_id: call.id.clone(), content });
@@ -33,17 +33,35 @@ pub(super) fn for_calls(text: &str, calls: impl Iterator<Item = (Call, Option<St
     messages
 }
 
-/// The complaint about a call of a tool that was not offered.
-pub(super) fn unknown_tool(name: &str, offer: &Offer, named: Option<&str>) -> String {
-    match named {
-        Some(named) => format!("Error: `{name}` cannot be called now. Call `{named}` instead."),
-        None => format!("Error: there is no tool `{name}`. Call one of these tools instead: {}.", names(offer)),
-    }
+/// What is wrong with a call.
+#[derive(Debug)]
+pub(super) struct Complaint {
+    pub(super) fault: Fault,
+    /// The fault itself, for the report.
+    pub(super) what: String,
+    /// What the model is to do about it.
+    advice: String,
 }
 
-/// The complaint about wrong arguments.
-pub(super) fn arguments(name: &str, complaint: &str) -> String {
-    format!("Error: the arguments of `{name}` are wrong: {complaint}. Call `{name}` again with corrected arguments.")
+impl Complaint {
+    /// About a call of a tool that was not offered.
+    pub(super) fn unknown_tool(name: &str, offer: &Offer, named: Option<&str>) -> Self {
+        let (what, advice) = match named {
+            Some(named) => (format!("`{name}` cannot be called now"), format!("Call `{named}` instead.")),
+            None => (format!("there is no tool `{name}`"), format!("Call one of these tools instead: {}.", names(offer))),
+        };
+        Self { fault: Fault::UnknownTool, what, advice }
+    }
+
+    /// About arguments that are wrong in the way that `how` says.
+    pub(super) fn arguments(name: &str, how: &str) -> Self {
+        let what = format!("the arguments of `{name}` are wrong: {how}");
+        Self { fault: Fault::Arguments, what, advice: format!("Call `{name}` again with corrected arguments.") }
+    }
+
+    fn told(self) -> String {
+        format!("Error: {}. {}", self.what, self.advice)
+    }
 }
 
 fn names(offer: &Offer) -> String {

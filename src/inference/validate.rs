@@ -44,14 +44,14 @@ fn object(text: &str) -> Result<(Value, Option<String>), String> {
     if text.trim().is_empty() {
         return Ok((Value::Object(serde_json::Map::new()), Some("{}".to_owned())));
     }
-    let value: Value = serde_json::from_str(text).map_err(|error| format!("they are no valid JSON ({error}): {}", excerpt(text)))?;
+    let value: Value = serde_json::from_str(text).map_err(|error| format!("they are no valid JSON ({error}): `{}`", excerpt(text)))?;
     match value {
         Value::Object(_) => Ok((value, None)),
         Value::String(inner) => match serde_json::from_str(&inner) {
             Ok(value @ Value::Object(_)) => Ok((value, Some(inner))),
-            _ => Err(format!("they must be a JSON object, not a string: {}", excerpt(text))),
+            _ => Err(format!("they must be a JSON object, not a string: `{}`", excerpt(text))),
         },
-        _ => Err(format!("they must be a JSON object: {}", excerpt(text))),
+        _ => Err(format!("they must be a JSON object: `{}`", excerpt(text))),
     }
 }
 

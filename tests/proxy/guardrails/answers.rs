@@ -134,7 +134,7 @@ async fn the_explanation_tells_each_attempt() {
         "guardrail": "nudged",
         "attempts": [
             {"fault": "text", "detail": "text where a tool call was due"},
-            {"fault": "unknown_tool", "detail": "Error: there is no tool `wether`. Call one of these tools instead: `get_weather`, `add`, `respond`."},
+            {"fault": "unknown_tool", "detail": "there is no tool `wether`"},
             {"rescued": ["get_weather"], "form": "rehearsal"},
         ],
     });
