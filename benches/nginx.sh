@@ -53,39 +53,47 @@ apt_download() {
   apt-get "${quiet[@]}" "${own[@]}" update && apt-get "${quiet[@]}" "${own[@]}" download "${packages[@]}"
 }
 
-# nginx_config FOLDER LISTEN UPSTREAM: prints a plain streaming reverse proxy's configuration.
+# nginx_config KIND LISTEN UPSTREAM: prints the configuration of a streaming reverse proxy, either
+# `plain`, with just what forwards requests, which opens a connection to the upstream for each of
+# them, or `tuned`, which keeps connections on both sides open. Relative paths are below the prefix.
 nginx_config() {
-  local folder=$1 listen=$2 upstream=$3 user=
-  # Started by root, the worker would change to a user who may not enter $folder.
+  local kind=$1 listen=$2 upstream=$3 user='' http='' location
+  # Started by root, the worker would change to a user who may not enter the prefix.
   if [[ $(id -u) == 0 ]]; then user="user $(id -un) $(id -gn);"; fi
-  cat <<CONF
-$user
-daemon off;
-worker_processes 1;
-pid $folder/nginx.pid;
-events {
-  worker_connections 1024;
-}
-http {
-  access_log off;
-  client_body_temp_path $folder/nginx-body;
-  proxy_temp_path $folder/nginx-proxy;
-  fastcgi_temp_path $folder/nginx-fastcgi;
-  uwsgi_temp_path $folder/nginx-uwsgi;
-  scgi_temp_path $folder/nginx-scgi;
-  # The default of 1000 would close connections in the middle of the load.
-  keepalive_requests 100000000;
+  case $kind in
+    plain) location="proxy_pass http://$upstream;" ;;
+    tuned)
+      # keepalive_requests: the default of 1000 would close connections in the middle of the load.
+      http="keepalive_requests 100000000;
   upstream model_server {
     server $upstream;
     keepalive 64;
     keepalive_requests 100000000;
-  }
+  }"
+      location='proxy_pass http://model_server;
+      proxy_http_version 1.1;
+      proxy_set_header Connection "";'
+      ;;
+  esac
+  cat <<CONF
+$user
+daemon off;
+worker_processes 1;
+pid nginx.pid;
+events {
+}
+http {
+  access_log off;
+  client_body_temp_path body;
+  proxy_temp_path proxy;
+  fastcgi_temp_path fastcgi;
+  uwsgi_temp_path uwsgi;
+  scgi_temp_path scgi;
+  $http
   server {
     listen $listen;
     location / {
-      proxy_pass http://model_server;
-      proxy_http_version 1.1;
-      proxy_set_header Connection "";
+      $location
       proxy_buffering off;
     }
   }

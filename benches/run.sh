@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Compares toolgate with a plain nginx reverse proxy and with the direct connection.
+# Compares toolgate with a plain nginx reverse proxy, with one tuned to keep its connections to the
+# model server open, and with the direct connection.
 #
-# A scripted model server answers at once, so that what is left is the proxies' own cost. All three
-# ways to it are measured in turn within minutes on the loopback interface: on a shared machine the
+# A scripted model server answers at once, so that what is left is the proxies' own cost. All ways
+# to it are measured in turn within minutes on the loopback interface: on a shared machine the
 # ratios hold, absolute figures do not.
 #
 #   TOOLGATE_BIN    the toolgate to measure; target/release/toolgate unless set
@@ -32,8 +33,9 @@ main() {
   local tools=$root/benches/load/target/release
 
   local ports
-  mapfile -t ports < <("$tools/freeport" 3)
-  local direct=127.0.0.1:${ports[0]} nginx=127.0.0.1:${ports[1]} guarded=127.0.0.1:${ports[2]}
+  mapfile -t ports < <("$tools/freeport" 4)
+  local direct=127.0.0.1:${ports[0]} guarded=127.0.0.1:${ports[1]}
+  local plain=127.0.0.1:${ports[2]} tuned=127.0.0.1:${ports[3]}
   local compare=("$tools/compare" --direct "http://$direct" --round-ms "${BENCH_ROUND_MS:-700}")
 
   start mockllm "$tools/mockllm" "${ports[0]}"
@@ -41,10 +43,9 @@ main() {
 
   local nginx_bin
   if nginx_bin=$(nginx_find); then
-    nginx_config "$work" "$nginx" "$direct" >"$work/nginx.conf"
-    start nginx "$nginx_bin" -p "$work" -e "$work/nginx-error.log" -c "$work/nginx.conf"
-    await nginx "$nginx" /health
-    compare+=(--nginx "http://$nginx")
+    start_nginx plain "$plain" "$direct"
+    start_nginx tuned "$tuned" "$direct"
+    compare+=(--nginx "http://$plain" --nginx-tuned "http://$tuned")
   else
     echo "benches/run.sh: no nginx: going on without it; install it to see ratios" >&2
   fi
@@ -60,17 +61,27 @@ main() {
   fi
 
   # In the background, because bash runs a trap only once a foreground command has ended.
-  (cd "$work" && exec "${compare[@]}") &
+  "${compare[@]}" &
   processes+=("$!")
   wait "$!"
 }
 
-# start NAME COMMAND...: runs it in the background, in $work so that no configuration file of the
-# current folder is read, with its output in $work/NAME.log. Its process is $started.
+# start_nginx KIND LISTEN UPSTREAM: starts $nginx_bin, configured as KIND, and waits for it.
+start_nginx() {
+  local name=nginx-$1 listen=$2 upstream=$3
+  local prefix=$work/$name
+  mkdir "$prefix"
+  nginx_config "$1" "$listen" "$upstream" >"$prefix/nginx.conf"
+  start "$name" "$nginx_bin" -p "$prefix" -e "$work/$name-error.log" -c "$prefix/nginx.conf"
+  await "$name" "$listen" /health
+}
+
+# start NAME COMMAND...: runs it in the background, with its output in $work/NAME.log. Its process
+# is $started.
 start() {
   local name=$1
   shift
-  (cd "$work" && exec "$@") </dev/null >"$work/$name.log" 2>&1 &
+  "$@" </dev/null >"$work/$name.log" 2>&1 &
   started=$!
   processes+=("$started")
 }

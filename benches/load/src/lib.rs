@@ -27,11 +27,6 @@ pub type Result<T> = result::Result<T, Error>;
 /// Nothing keeps them free afterwards; take them into use soon.
 pub fn free_ports(count: usize) -> io::Result<Vec<u16>> {
     // All listeners live until the end, or the kernel could hand out one port twice.
-    let listeners = (0..count)
-        .map(|_| TcpListener::bind(("127.0.0.1", 0)))
-        .collect::<io::Result<Vec<_>>>()?;
-    listeners
-        .iter()
-        .map(|listener| Ok(listener.local_addr()?.port()))
-        .collect()
+    let listeners = (0..count).map(|_| TcpListener::bind(("127.0.0.1", 0))).collect::<io::Result<Vec<_>>>()?;
+    listeners.iter().map(|listener| Ok(listener.local_addr()?.port())).collect()
 }

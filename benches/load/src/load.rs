@@ -59,18 +59,9 @@ pub struct Limit {
 /// each count as one error, and the connection is opened anew.
 pub async fn run(target: &Target, body: &Bytes, connections: usize, limit: Limit) -> Sample {
     let start = Instant::now();
-    let budget = Budget {
-        left: AtomicUsize::new(limit.requests),
-        until: start + limit.time,
-    };
-    let worker = Arc::new(Worker {
-        target: target.clone(),
-        body: body.clone(),
-        budget,
-    });
-    let mut workers: JoinSet<Sample> = (0..connections)
-        .map(|_| Arc::clone(&worker).run())
-        .collect();
+    let budget = Budget { left: AtomicUsize::new(limit.requests), until: start + limit.time };
+    let worker = Arc::new(Worker { target: target.clone(), body: body.clone(), budget });
+    let mut workers: JoinSet<Sample> = (0..connections).map(|_| Arc::clone(&worker).run()).collect();
     let mut all = Sample::default();
     while let Some(finished) = workers.join_next().await {
         match finished {
@@ -101,10 +92,9 @@ impl Target {
     pub fn parse(url: &str) -> Result<Self> {
         let uri: Uri = url.parse()?;
         match (uri.authority(), uri.path_and_query()) {
-            (Some(authority), Some(path)) if authority.port().is_some() => Ok(Self {
-                authority: authority.to_string(),
-                path: path.to_string(),
-            }),
+            (Some(authority), Some(path)) if authority.port().is_some() => {
+                Ok(Self { authority: authority.to_string(), path: path.to_string() })
+            }
             _ => Err(format!("`{url}` is not of the form http://HOST:PORT/PATH").into()),
         }
     }
@@ -115,10 +105,7 @@ impl Target {
 impl Limit {
     /// As many requests as fit into `time`.
     pub fn after(time: Duration) -> Self {
-        Self {
-            requests: usize::MAX,
-            time,
-        }
+        Self { requests: usize::MAX, time }
     }
 }
 
@@ -164,11 +151,7 @@ struct Budget {
 impl Budget {
     fn take(&self) -> bool {
         let take_one = |left: usize| left.checked_sub(1);
-        Instant::now() < self.until
-            && self
-                .left
-                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, take_one)
-                .is_ok()
+        Instant::now() < self.until && self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take_one).is_ok()
     }
 }
 
@@ -235,13 +218,7 @@ struct Watch {
 
 impl Watch {
     fn new(start: Instant) -> Self {
-        Self {
-            start,
-            first: None,
-            last: start,
-            gap: Duration::ZERO,
-            head: Vec::new(),
-        }
+        Self { start, first: None, last: start, gap: Duration::ZERO, head: Vec::new() }
     }
 
     fn saw(&mut self, data: &[u8]) {
@@ -258,30 +235,16 @@ impl Watch {
 
     fn stop(self) -> Timing {
         let end = Instant::now();
-        Timing {
-            first: self.first.unwrap_or(end) - self.start,
-            total: end - self.start,
-            gap: self.gap,
-        }
+        Timing { first: self.first.unwrap_or(end) - self.start, total: end - self.start, gap: self.gap }
     }
 }
 
 /// Whether an answer's beginning holds what a caller could use: text, or a named call.
 fn is_useful(head: &str) -> bool {
     let has_text = |key: &str| {
-        head.match_indices(key).any(|(at, key)| {
-            head.get(at + key.len()..)
-                .is_some_and(|rest| !rest.is_empty() && !rest.starts_with('"'))
-        })
+        head.match_indices(key).any(|(at, key)| head.get(at + key.len()..).is_some_and(|rest| !rest.is_empty() && !rest.starts_with('"')))
     };
-    [
-        "\"content\":\"",
-        "\"content\": \"",
-        "\"name\":\"",
-        "\"name\": \"",
-    ]
-    .into_iter()
-    .any(has_text)
+    ["\"content\":\"", "\"content\": \"", "\"name\":\"", "\"name\": \""].into_iter().any(has_text)
 }
 
 async fn usable(idle: Option<Sender>) -> Option<Sender> {

@@ -69,25 +69,15 @@ mod tests {
     fn percentiles_are_ranks() {
         let timing = |ms| {
             let total = Duration::from_millis(ms);
-            Timing {
-                first: total,
-                total,
-                gap: total,
-            }
+            Timing { first: total, total, gap: total }
         };
-        let sample = Sample {
-            timings: (0..=100).rev().map(timing).collect(),
-            ..Sample::default()
-        };
+        let sample = Sample { timings: (0..=100).rev().map(timing).collect(), ..Sample::default() };
         let check = |p: f64, ms: u64| {
             assert_eq!(sample.percentile(|t| t.total, p), Duration::from_millis(ms));
         };
         check(0.0, 0);
         check(0.5, 50);
         check(0.99, 99);
-        assert_eq!(
-            Sample::default().percentile(|t| t.total, 0.5),
-            Duration::ZERO
-        );
+        assert_eq!(Sample::default().percentile(|t| t.total, 0.5), Duration::ZERO);
     }
 }

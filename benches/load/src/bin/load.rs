@@ -15,9 +15,7 @@ use toolgate_load::{
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {
-    let args = Args {
-        all: env::args().skip(1).collect(),
-    };
+    let args = Args { all: env::args().skip(1).collect() };
     let (Some(url), Some(model)) = (args.all.first(), args.all.get(1)) else {
         return Err("usage: load URL MODEL [--tools] [--stream] [-c CONNECTIONS] [-n REQUESTS] [--system BYTES]".into());
     };
@@ -27,10 +25,7 @@ async fn main() -> Result<()> {
         stream: args.has("--stream"),
         system_bytes: args.number("--system", 200)?,
     };
-    let limit = Limit {
-        requests: args.number("-n", 2000)?,
-        time: Duration::from_secs(86_400),
-    };
+    let limit = Limit { requests: args.number("-n", 2000)?, time: Duration::from_secs(86_400) };
     let connections = args.number("-c", 8)?;
     let sample = load::run(&Target::parse(url)?, &question.body(), connections, limit).await;
     println!("{}", line(&sample));

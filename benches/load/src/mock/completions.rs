@@ -20,9 +20,7 @@ pub(super) async fn answer(request: &Value, hit: u64) -> Response<Body> {
     if request["stream"] == true {
         let with_usage = request["stream_options"]["include_usage"] == true;
         return match reply {
-            Reply::Message(message) => {
-                super::stream(EVENTS, envelope.events(&message, pause, with_usage))
-            }
+            Reply::Message(message) => super::stream(EVENTS, envelope.events(&message, pause, with_usage)),
             Reply::Status { code, body } => failure(code, &body),
             Reply::Cut => super::stream(EVENTS, envelope.half()),
         };
@@ -30,10 +28,7 @@ pub(super) async fn answer(request: &Value, hit: u64) -> Response<Body> {
     let message = match reply {
         Reply::Message(message) => message,
         Reply::Status { code, body } => return failure(code, &body),
-        Reply::Cut => Message {
-            content: Some(Vec::new()),
-            ..Message::default()
-        },
+        Reply::Cut => Message { content: Some(Vec::new()), ..Message::default() },
     };
     super::pause(pause * u32::try_from(message.pieces()).unwrap_or(u32::MAX)).await;
     super::json(&envelope.completion(&message))
@@ -60,11 +55,7 @@ impl Envelope {
         });
         // Without its opening brace it continues an object.
         let chunk_tail = tail.to_string().split_off(1);
-        Self {
-            id,
-            model: model.to_owned(),
-            chunk_tail,
-        }
+        Self { id, model: model.to_owned(), chunk_tail }
     }
 
     fn completion(&self, message: &Message) -> Value {
@@ -84,10 +75,7 @@ impl Envelope {
 
     fn events(&self, message: &Message, pause: Duration, with_usage: bool) -> Vec<Step> {
         let mut steps = vec![self.role()];
-        let texts = [
-            ("reasoning_content", &message.reasoning),
-            ("content", &message.content),
-        ];
+        let texts = [("reasoning_content", &message.reasoning), ("content", &message.content)];
         for (key, pieces) in texts {
             for piece in pieces.iter().flatten() {
                 steps.push(Step::after(pause, self.chunk(&json!({key: piece}), None)));
@@ -98,14 +86,11 @@ impl Envelope {
             head["index"] = json!(index);
             steps.push(Step::now(self.chunk(&json!({"tool_calls": [head]}), None)));
             for piece in &call.arguments {
-                let delta =
-                    json!({"tool_calls": [{"index": index, "function": {"arguments": piece}}]});
+                let delta = json!({"tool_calls": [{"index": index, "function": {"arguments": piece}}]});
                 steps.push(Step::after(pause, self.chunk(&delta, None)));
             }
         }
-        steps.push(Step::now(
-            self.chunk(&json!({}), Some(message.finish_reason())),
-        ));
+        steps.push(Step::now(self.chunk(&json!({}), Some(message.finish_reason()))));
         if with_usage {
             steps.push(Step::now(self.usage_chunk()));
         }
@@ -126,9 +111,7 @@ impl Envelope {
     fn chunk(&self, delta: &Value, finish_reason: Option<&str>) -> String {
         let finish_reason = json!(finish_reason);
         let tail = &self.chunk_tail;
-        format!(
-            "data: {{\"choices\":[{{\"delta\":{delta},\"finish_reason\":{finish_reason},\"index\":0}}],{tail}\n\n"
-        )
+        format!("data: {{\"choices\":[{{\"delta\":{delta},\"finish_reason\":{finish_reason},\"index\":0}}],{tail}\n\n")
     }
 
     fn usage_chunk(&self) -> String {
@@ -150,12 +133,8 @@ fn whole_message(message: &Message) -> Value {
         whole["reasoning_content"] = json!(reasoning.concat());
     }
     if !message.calls.is_empty() {
-        whole["tool_calls"] = message
-            .calls
-            .iter()
-            .enumerate()
-            .map(|(index, call)| whole_call(index, call, &call.arguments.concat()))
-            .collect();
+        whole["tool_calls"] =
+            message.calls.iter().enumerate().map(|(index, call)| whole_call(index, call, &call.arguments.concat())).collect();
     }
     whole
 }
@@ -180,9 +159,7 @@ fn failure(code: u16, body: &Value) -> Response<Body> {
     let status = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut response = super::whole(status, JSON, body.to_string());
     if matches!(code, 429 | 503) {
-        response
-            .headers_mut()
-            .insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
     }
     response
 }

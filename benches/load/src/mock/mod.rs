@@ -47,8 +47,7 @@ pub async fn serve(listener: TcpListener, backend: Arc<Backend>) {
         stream.set_nodelay(true).ok();
         let backend = Arc::clone(&backend);
         tokio::spawn(async move {
-            let service =
-                service_fn(|request| async { Ok::<_, Infallible>(backend.answer(request).await) });
+            let service = service_fn(|request| async { Ok::<_, Infallible>(backend.answer(request).await) });
             // A client that goes away in the middle is no concern of the mock's.
             let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
             connection.await.ok();
@@ -67,21 +66,14 @@ pub struct Backend {
 impl Backend {
     /// A backend that has seen no request, which keeps the last body if `record` is set.
     pub fn new(record: bool) -> Self {
-        Self {
-            hits: AtomicU64::new(0),
-            last: record.then(Mutex::default),
-        }
+        Self { hits: AtomicU64::new(0), last: record.then(Mutex::default) }
     }
 
     async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
         match request.uri().path() {
             "/v1/chat/completions" | "/chat/completions" => match self.read(request).await {
                 Ok((body, hit)) => completions::answer(&body, hit).await,
-                Err(_) => whole(
-                    StatusCode::BAD_REQUEST,
-                    JSON,
-                    r#"{"error":{"message":"bad json"}}"#,
-                ),
+                Err(_) => whole(StatusCode::BAD_REQUEST, JSON, r#"{"error":{"message":"bad json"}}"#),
             },
             "/api/chat" => match self.read(request).await {
                 Ok((body, _)) => ollama::answer(&body),
@@ -127,18 +119,12 @@ impl Step {
     }
 
     fn after(pause: Duration, bytes: impl Into<Bytes>) -> Self {
-        Self {
-            pause,
-            bytes: Ok(bytes.into()),
-        }
+        Self { pause, bytes: Ok(bytes.into()) }
     }
 
     fn cut() -> Self {
         // Without a pause hyper would drop the head and the earlier pieces unsent.
-        Self {
-            pause: Duration::from_millis(5),
-            bytes: Err(io::Error::other("cut by the script")),
-        }
+        Self { pause: Duration::from_millis(5), bytes: Err(io::Error::other("cut by the script")) }
     }
 
     async fn frame(self) -> io::Result<Frame<Bytes>> {
@@ -182,27 +168,19 @@ fn json(value: &Value) -> Response<Body> {
 }
 
 fn whole(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Response<Body> {
-    let body = Full::new(body.into())
-        .map_err(|never| match never {})
-        .boxed_unsync();
+    let body = Full::new(body.into()).map_err(|never| match never {}).boxed_unsync();
     with_head(status, content_type, body)
 }
 
 fn stream(content_type: &'static str, steps: Vec<Step>) -> Response<Body> {
     let frames = futures_util::StreamExt::then(futures_util::stream::iter(steps), Step::frame);
-    with_head(
-        StatusCode::OK,
-        content_type,
-        StreamBody::new(frames).boxed_unsync(),
-    )
+    with_head(StatusCode::OK, content_type, StreamBody::new(frames).boxed_unsync())
 }
 
 fn with_head(status: StatusCode, content_type: &'static str, body: Body) -> Response<Body> {
     let mut response = Response::new(body);
     *response.status_mut() = status;
-    response
-        .headers_mut()
-        .insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     response
 }
 

@@ -15,32 +15,17 @@ pub(super) fn answer(request: &Value) -> Response<Body> {
     let model = request["model"].as_str().unwrap_or("mock");
     match reply {
         Reply::Message(message) if request["stream"] == false => {
-            let content = message
-                .content
-                .iter()
-                .flatten()
-                .map(String::as_str)
-                .collect();
-            super::whole(
-                StatusCode::OK,
-                JSON,
-                last_line(model, said(content, &message.calls)),
-            )
+            let content = message.content.iter().flatten().map(String::as_str).collect();
+            super::whole(StatusCode::OK, JSON, last_line(model, said(content, &message.calls)))
         }
         Reply::Message(message) => super::stream(LINES, lines(model, &message, pause)),
-        Reply::Status { .. } | Reply::Cut => super::whole(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            JSON,
-            r#"{"error":"boom"}"#,
-        ),
+        Reply::Status { .. } | Reply::Cut => super::whole(StatusCode::INTERNAL_SERVER_ERROR, JSON, r#"{"error":"boom"}"#),
     }
 }
 
 fn lines(model: &str, message: &Message, pause: Duration) -> Vec<Step> {
     let content = message.content.iter().flatten();
-    let mut steps: Vec<Step> = content
-        .map(|piece| Step::after(pause, line(model, said(piece.clone(), &[]))))
-        .collect();
+    let mut steps: Vec<Step> = content.map(|piece| Step::after(pause, line(model, said(piece.clone(), &[])))).collect();
     if !message.calls.is_empty() {
         steps.push(Step::now(line(model, said(String::new(), &message.calls))));
     }

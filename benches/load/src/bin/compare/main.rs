@@ -1,9 +1,10 @@
-//! `compare --direct URL [--nginx URL] [--toolgate URL --pid PID --bin PATH]
+//! `compare --direct URL [--nginx URL] [--nginx-tuned URL] [--toolgate URL --pid PID --bin PATH]
 //! [--round-ms MS]`
 //!
 //! Puts the same load on the model server itself and on the proxies in front of it, in turn, since
 //! the machine may be shared: ratios of the same minute hold, absolute figures do not. Prints a
-//! table for each measurement and at the end one line for each of toolgate's targets.
+//! table for each measurement and at the end one line for each of toolgate's targets, which ask for
+//! a share of the plain nginx's rate; the share of the tuned one's stands beside it.
 //!
 //! A figure that falls short is no failure; a request that fails is.
 
@@ -54,8 +55,9 @@ async fn compare(setup: &Setup) -> Result<u64> {
         let rates = measure::rates(setup, &case).await?;
         table::print_rates(&case, &rates);
         errors += rates.iter().map(|rate| rate.errors).sum::<u64>();
-        let ratio = measure::ratio_to_nginx(&rates, Name::Toolgate);
-        goals.push(table::Goal::at_least(case.goal, case.ratio_min, ratio));
+        let of_plain = measure::ratio(&rates, Name::Toolgate, Name::Nginx);
+        let of_tuned = measure::ratio(&rates, Name::Toolgate, Name::NginxTuned);
+        goals.push(table::Goal::at_least(case.goal, case.ratio_min, of_plain, of_tuned));
     }
     let (latency_errors, added_us) = measure::added_latency(setup).await?;
     let memory = measure::memory(setup).await?;
@@ -63,26 +65,11 @@ async fn compare(setup: &Setup) -> Result<u64> {
     errors += latency_errors + memory.as_ref().map_or(0, |memory| memory.errors);
     table::print_details(&added_us, memory.as_ref(), startup_ms);
 
-    let toolgate_us = added_us
-        .iter()
-        .find(|(name, _)| *name == Name::Toolgate)
-        .map(|(_, us)| *us);
+    let toolgate_us = added_us.iter().find(|(name, _)| *name == Name::Toolgate).map(|(_, us)| *us);
     let peak_mib = memory.map(|memory| memory.peak_mib);
-    goals.push(table::Goal::below(
-        "guarded call, added at the median (µs)",
-        500.0,
-        toolgate_us,
-    ));
-    goals.push(table::Goal::below(
-        "memory at 64 connections (MiB)",
-        30.0,
-        peak_mib,
-    ));
-    goals.push(table::Goal::below(
-        "start to first request (ms)",
-        100.0,
-        startup_ms,
-    ));
+    goals.push(table::Goal::below("guarded call, added at the median (µs)", 500.0, toolgate_us));
+    goals.push(table::Goal::below("memory at 64 connections (MiB)", 30.0, peak_mib));
+    goals.push(table::Goal::below("start to first request (ms)", 100.0, startup_ms));
     table::print_goals(&goals);
     Ok(errors)
 }
@@ -96,11 +83,14 @@ struct Setup {
     round: Duration,
 }
 
-/// The three ways to the model server.
+/// The ways to the model server.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Name {
     Direct,
+    /// With just what forwards requests: a connection to the model server for each.
     Nginx,
+    /// With connections to the model server that stay open.
+    NginxTuned,
     Toolgate,
 }
 
@@ -108,13 +98,8 @@ enum Name {
 
 impl Setup {
     fn parse(mut args: impl Iterator<Item = String>) -> Result<Self> {
-        let mut setup = Self {
-            targets: Vec::new(),
-            direct_url: String::new(),
-            pid: None,
-            program: None,
-            round: Duration::from_millis(700),
-        };
+        let mut setup =
+            Self { targets: Vec::new(), direct_url: String::new(), pid: None, program: None, round: Duration::from_millis(700) };
         while let Some(flag) = args.next() {
             let value = args.next().ok_or_else(|| format!("{flag} needs a value"))?;
             match flag.as_str() {
@@ -123,6 +108,7 @@ impl Setup {
                     setup.direct_url = value;
                 }
                 "--nginx" => setup.add(Name::Nginx, &value)?,
+                "--nginx-tuned" => setup.add(Name::NginxTuned, &value)?,
                 "--toolgate" => setup.add(Name::Toolgate, &value)?,
                 "--pid" => setup.pid = Some(value.parse()?),
                 "--bin" => setup.program = Some(value.into()),
@@ -137,10 +123,7 @@ impl Setup {
     }
 
     fn target(&self, wanted: Name) -> Option<&Target> {
-        self.targets
-            .iter()
-            .find(|(name, _)| *name == wanted)
-            .map(|(_, target)| target)
+        self.targets.iter().find(|(name, _)| *name == wanted).map(|(_, target)| target)
     }
 
     fn add(&mut self, name: Name, base_url: &str) -> Result<()> {
@@ -157,6 +140,7 @@ impl Name {
         match self {
             Self::Direct => "direct",
             Self::Nginx => "nginx",
+            Self::NginxTuned => "nginx, tuned",
             Self::Toolgate => "toolgate",
         }
     }

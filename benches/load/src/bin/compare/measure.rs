@@ -17,7 +17,7 @@ pub(crate) struct Case {
     pub(crate) title: &'static str,
     /// Its line among the targets.
     pub(crate) goal: &'static str,
-    /// The least share of nginx's rate that toolgate is to reach.
+    /// The least share of the plain nginx's rate that toolgate is to reach.
     pub(crate) ratio_min: f64,
     question: Question,
     /// What every right answer holds.
@@ -44,12 +44,7 @@ pub(crate) struct Memory {
 
 /// The cases in the order of the table.
 pub(crate) fn cases() -> [Case; 3] {
-    let question = |model: &str, with_tools, stream| Question {
-        model: model.to_owned(),
-        with_tools,
-        stream,
-        system_bytes: 200,
-    };
+    let question = |model: &str, with_tools, stream| Question { model: model.to_owned(), with_tools, stream, system_bytes: 200 };
     [
         Case {
             title: "passed through",
@@ -72,33 +67,23 @@ pub(crate) fn cases() -> [Case; 3] {
 /// Measures every target over [`ROUNDS`] rounds, one after the other within each.
 pub(crate) async fn rates(setup: &Setup, case: &Case) -> Result<Vec<Rate>> {
     let samples = rounds(setup, case, CONNECTIONS).await?;
-    Ok(samples
-        .iter()
-        .map(|(name, samples)| Rate::new(*name, samples))
-        .collect())
+    Ok(samples.iter().map(|(name, samples)| Rate::new(*name, samples)).collect())
 }
 
-/// The rate of `name` as a share of nginx's; `None` if one of them was not measured.
-pub(crate) fn ratio_to_nginx(rates: &[Rate], name: Name) -> Option<f64> {
+/// The rate of `name` as a share of `base`'s; `None` if one of them was not measured.
+pub(crate) fn ratio(rates: &[Rate], name: Name, base: Name) -> Option<f64> {
     let rate = |wanted: Name| rates.iter().find(|rate| rate.name == wanted);
-    Some(rate(name)?.per_second / rate(Name::Nginx)?.per_second)
+    Some(rate(name)?.per_second / rate(base)?.per_second)
 }
 
 /// How many microseconds each proxy adds to the median of a guarded request on one connection,
 /// and how many requests failed.
 pub(crate) async fn added_latency(setup: &Setup) -> Result<(u64, Vec<(Name, f64)>)> {
     let samples = rounds(setup, &guarded(), 1).await?;
-    let errors = samples
-        .iter()
-        .flat_map(|(_, samples)| samples)
-        .map(|sample| sample.errors)
-        .sum();
+    let errors = samples.iter().flat_map(|(_, samples)| samples).map(|sample| sample.errors).sum();
     let medians = |wanted: Name| -> Vec<f64> {
         let of_target = samples.iter().filter(|(name, _)| *name == wanted);
-        of_target
-            .flat_map(|(_, samples)| samples)
-            .map(p50_us)
-            .collect()
+        of_target.flat_map(|(_, samples)| samples).map(p50_us).collect()
     };
     let direct = medians(Name::Direct);
     let mut added = Vec::new();
@@ -117,16 +102,9 @@ pub(crate) async fn memory(setup: &Setup) -> Result<Option<Memory>> {
     let (Some(target), Some(pid)) = (setup.target(Name::Toolgate), setup.pid) else {
         return Ok(None);
     };
-    let mut memory = Memory {
-        peak_mib: 0.0,
-        after_mib: 0.0,
-        errors: 0,
-    };
+    let mut memory = Memory { peak_mib: 0.0, after_mib: 0.0, errors: 0 };
     for case in cases() {
-        table::progress(&format!(
-            "memory, {MANY_CONNECTIONS} connections, {}",
-            case.title
-        ));
+        table::progress(&format!("memory, {MANY_CONNECTIONS} connections, {}", case.title));
         let body = case.question.body();
         let limit = Limit::after(MEMORY_LOAD);
         let load = load::run(target, &body, MANY_CONNECTIONS, limit);
@@ -179,38 +157,23 @@ fn guarded() -> Case {
         title: "guarded tool call",
         goal: "guarded tool calls, of nginx",
         ratio_min: 0.6,
-        question: Question {
-            model: "tool".to_owned(),
-            with_tools: true,
-            stream: false,
-            system_bytes: 200,
-        },
+        question: Question { model: "tool".to_owned(), with_tools: true, stream: false, system_bytes: 200 },
         marker: "get_weather",
     }
 }
 
 /// Every target's samples, one for each round; the targets take turns.
-async fn rounds(
-    setup: &Setup,
-    case: &Case,
-    connections: usize,
-) -> Result<Vec<(Name, Vec<Sample>)>> {
+async fn rounds(setup: &Setup, case: &Case, connections: usize) -> Result<Vec<(Name, Vec<Sample>)>> {
     let body = case.question.body();
     for (name, target) in &setup.targets {
         check(*name, target, case).await?;
         let warm_up = Limit::after(WARM_UP);
         load::run(target, &body, connections, warm_up).await;
     }
-    let mut samples: Vec<_> = setup
-        .targets
-        .iter()
-        .map(|(name, _)| (*name, Vec::new()))
-        .collect();
+    let mut samples: Vec<_> = setup.targets.iter().map(|(name, _)| (*name, Vec::new())).collect();
     for round in 1..=ROUNDS {
         let title = case.title;
-        table::progress(&format!(
-            "{title}, connections: {connections}, round {round} of {ROUNDS}"
-        ));
+        table::progress(&format!("{title}, connections: {connections}, round {round} of {ROUNDS}"));
         for ((_, target), (_, samples)) in setup.targets.iter().zip(&mut samples) {
             let limit = Limit::after(setup.round);
             samples.push(load::run(target, &body, connections, limit).await);
@@ -221,17 +184,11 @@ async fn rounds(
 
 /// Asks once, because fast wrong answers are worth nothing.
 async fn check(name: Name, target: &Target, case: &Case) -> Result<()> {
-    let answer = load::ask_once(target, &case.question.body())
-        .await
-        .map_err(|error| format!("{}, {}: {error}", name.label(), case.title))?;
+    let answer =
+        load::ask_once(target, &case.question.body()).await.map_err(|error| format!("{}, {}: {error}", name.label(), case.title))?;
     let answer = String::from_utf8_lossy(&answer);
     if !answer.contains(case.marker) {
-        return Err(format!(
-            "{}, {}: unexpected answer {answer}",
-            name.label(),
-            case.title
-        )
-        .into());
+        return Err(format!("{}, {}: unexpected answer {answer}", name.label(), case.title).into());
     }
     Ok(())
 }

@@ -69,10 +69,7 @@ pub struct Call {
 pub fn reply(request: &Value) -> (Reply, Duration) {
     let model = Model::parse(request["model"].as_str().unwrap_or("text"));
     let reply = match model.kind {
-        "err500" => Reply::Status {
-            code: 500,
-            body: json!({"error": {"code": 500, "message": "boom", "type": "server_error"}}),
-        },
+        "err500" => Reply::Status { code: 500, body: json!({"error": {"code": 500, "message": "boom", "type": "server_error"}}) },
         "drop" => Reply::Cut,
         "script" => scripted(list(&request["messages"])),
         _ => Reply::Message(message(&model, request)),
@@ -86,9 +83,7 @@ impl Message {
     /// OpenAI's finish reason.
     pub fn finish_reason(&self) -> &'static str {
         match self {
-            Self {
-                truncated: true, ..
-            } => "length",
+            Self { truncated: true, .. } => "length",
             Self { calls, .. } if calls.is_empty() => "stop",
             Self { .. } => "tool_calls",
         }
@@ -98,28 +93,15 @@ impl Message {
     pub fn pieces(&self) -> usize {
         let texts = [&self.reasoning, &self.content];
         let text: usize = texts.into_iter().flatten().map(Vec::len).sum();
-        text + self
-            .calls
-            .iter()
-            .map(|call| call.arguments.len())
-            .sum::<usize>()
+        text + self.calls.iter().map(|call| call.arguments.len()).sum::<usize>()
     }
 
     fn text(content: Vec<String>) -> Self {
-        Self {
-            content: Some(content),
-            ..Self::default()
-        }
+        Self { content: Some(content), ..Self::default() }
     }
 
     fn call(name: &str, arguments: Vec<String>) -> Self {
-        Self {
-            calls: vec![Call {
-                name: name.into(),
-                arguments,
-            }],
-            ..Self::default()
-        }
+        Self { calls: vec![Call { name: name.into(), arguments }], ..Self::default() }
     }
 
     fn from_turn(turn: &Value) -> Self {
@@ -151,11 +133,7 @@ struct Model<'a> {
 impl<'a> Model<'a> {
     fn parse(name: &'a str) -> Self {
         let mut parts = name.split('-');
-        let mut model = Self {
-            kind: parts.next().unwrap_or_default(),
-            words: WORDS,
-            pause: Duration::ZERO,
-        };
+        let mut model = Self { kind: parts.next().unwrap_or_default(), words: WORDS, pause: Duration::ZERO };
         for part in parts {
             if let Some(pause_ms) = part.strip_prefix('d') {
                 model.pause = Duration::from_millis(pause_ms.parse().unwrap_or(0));
@@ -172,30 +150,18 @@ impl<'a> Model<'a> {
 }
 
 fn message(model: &Model<'_>, request: &Value) -> Message {
-    let names = || {
-        list(&request["tools"])
-            .iter()
-            .filter_map(|t| t["function"]["name"].as_str())
-    };
-    let tool = names()
-        .find(|name| *name != "respond")
-        .unwrap_or("get_weather");
+    let names = || list(&request["tools"]).iter().filter_map(|t| t["function"]["name"].as_str());
+    let tool = names().find(|name| *name != "respond").unwrap_or("get_weather");
     let is_nudged = is_nudged(list(&request["messages"]));
     let good = || Message::call(tool, pieces(PARIS));
     let words = || words(model.words);
     match model.kind {
-        "respond" if names().any(|name| name == "respond") => {
-            Message::call("respond", long_argument("message", words()))
-        }
+        "respond" if names().any(|name| name == "respond") => Message::call("respond", long_argument("message", words())),
         "tool" if model.is_long() => Message::call(tool, long_argument("city", words())),
         "tool" => good(),
-        "fence" | "hermes" | "mistral" | "qwenxml" => {
-            Message::text(pieces(&call_as_text(model.kind, tool)))
-        }
+        "fence" | "hermes" | "mistral" | "qwenxml" => Message::text(pieces(&call_as_text(model.kind, tool))),
         "bare" | "unknown" | "badargs" if is_nudged => good(),
-        "unknown" if model.is_long() => {
-            Message::call("no_such_tool", long_argument("city", words()))
-        }
+        "unknown" if model.is_long() => Message::call("no_such_tool", long_argument("city", words())),
         "unknown" => Message::call("no_such_tool", pieces(PARIS)),
         "badargs" => Message::call(tool, vec![r#"{"city": "#.into(), "Par".into()]),
         _ => Message::text(words()),
@@ -208,55 +174,34 @@ fn call_as_text(form: &str, tool: &str) -> String {
         "fence" => format!("Sure.\n```json\n{json}\n```"),
         "hermes" => format!("<tool_call>\n{json}\n</tool_call>"),
         "mistral" => format!(r#"[TOOL_CALLS]{tool}{{"city": "Paris"}}"#),
-        _ => format!(
-            "<tool_call>\n<function={tool}>\n<parameter=city>\nParis\n</parameter>\n</function>\n</tool_call>"
-        ),
+        _ => format!("<tool_call>\n<function={tool}>\n<parameter=city>\nParis\n</parameter>\n</function>\n</tool_call>"),
     }
 }
 
 /// The reply for this turn: turns are counted by the assistant messages after the first user's.
 fn scripted(messages: &[Value]) -> Reply {
-    let start = messages
-        .iter()
-        .position(|message| message["role"] == "user")
-        .unwrap_or(0);
-    let replies: Vec<Value> = messages
-        .get(start)
-        .and_then(|message| serde_json::from_str(&content_text(&message["content"])).ok())
-        .unwrap_or_default();
-    let turn = messages
-        .iter()
-        .skip(start)
-        .filter(|m| m["role"] == "assistant")
-        .count();
+    let start = messages.iter().position(|message| message["role"] == "user").unwrap_or(0);
+    let replies: Vec<Value> =
+        messages.get(start).and_then(|message| serde_json::from_str(&content_text(&message["content"])).ok()).unwrap_or_default();
+    let turn = messages.iter().skip(start).filter(|m| m["role"] == "assistant").count();
     let Some(reply) = replies.get(turn).or(replies.last()) else {
         return Reply::Message(Message::text(pieces("no script")));
     };
     match reply["status"].as_u64() {
-        Some(code) => Reply::Status {
-            code: u16::try_from(code).unwrap_or(500),
-            body: reply["body"].clone(),
-        },
+        Some(code) => Reply::Status { code: u16::try_from(code).unwrap_or(500), body: reply["body"].clone() },
         None => Reply::Message(Message::from_turn(reply)),
     }
 }
 
 /// A nudge shows as an assistant turn that the client did not send, near the end.
 fn is_nudged(messages: &[Value]) -> bool {
-    messages
-        .iter()
-        .rev()
-        .take(2)
-        .any(|message| message["role"] == "assistant")
+    messages.iter().rev().take(2).any(|message| message["role"] == "assistant")
 }
 
 fn content_text(content: &Value) -> String {
     match content {
         Value::String(text) => text.clone(),
-        parts => list(parts)
-            .iter()
-            .filter_map(|part| part["text"].as_str())
-            .collect(),
+        parts => list(parts).iter().filter_map(|part| part["text"].as_str()).collect(),
     }
 }
 
@@ -266,11 +211,7 @@ fn words(count: usize) -> Vec<String> {
 
 fn long_argument(key: &str, words: Vec<String>) -> Vec<String> {
     let open = format!("{{\"{key}\":\"");
-    [open]
-        .into_iter()
-        .chain(words)
-        .chain(["\"}".to_owned()])
-        .collect()
+    [open].into_iter().chain(words).chain(["\"}".to_owned()]).collect()
 }
 
 /// Cuts a text into pieces about as long as tokens are.

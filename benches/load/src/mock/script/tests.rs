@@ -10,16 +10,8 @@ fn summary(model: &str, messages: Value) -> String {
     match reply(&json!({"model": model, "tools": tools, "messages": messages})).0 {
         Reply::Message(message) => {
             let text = message.content.as_ref().map(|pieces| pieces.concat());
-            let calls: String = message
-                .calls
-                .iter()
-                .map(|call| format!("{}{}", call.name, call.arguments.concat()))
-                .collect();
-            format!(
-                "{}{calls} {}",
-                text.unwrap_or_default(),
-                message.finish_reason()
-            )
+            let calls: String = message.calls.iter().map(|call| format!("{}{}", call.name, call.arguments.concat())).collect();
+            format!("{}{calls} {}", text.unwrap_or_default(), message.finish_reason())
         }
         Reply::Status { code, body } => format!("{code} {body}"),
         Reply::Cut => "cut".into(),
@@ -29,17 +21,11 @@ fn summary(model: &str, messages: Value) -> String {
 #[test]
 fn models_name_scripts() {
     let check = |model: &str, expected: &str| {
-        assert_eq!(
-            summary(model, json!([{"role": "user", "content": "hi"}])),
-            expected
-        );
+        assert_eq!(summary(model, json!([{"role": "user", "content": "hi"}])), expected);
     };
     check("text-2", "w0 w1  stop");
     check("whatever-1", "w0  stop");
-    check(
-        "respond-2-d10",
-        r#""respond"{"message":"w0 w1 "} tool_calls"#,
-    );
+    check("respond-2-d10", r#""respond"{"message":"w0 w1 "} tool_calls"#);
     check("tool", r#""f"{"city":"Paris"} tool_calls"#);
     check("tool-1", r#""f"{"city":"w0 "} tool_calls"#);
     check("mistral", r#"[TOOL_CALLS]f{"city": "Paris"} stop"#);
@@ -58,10 +44,7 @@ fn nudges_bring_a_good_call() {
         {"role": "user", "content": "call a tool"},
     ]);
     for model in ["bare", "unknown", "badargs"] {
-        assert_eq!(
-            summary(model, nudged.clone()),
-            r#""f"{"city":"Paris"} tool_calls"#
-        );
+        assert_eq!(summary(model, nudged.clone()), r#""f"{"city":"Paris"} tool_calls"#);
     }
     assert_eq!(summary("stubborn-1", nudged), "w0  stop");
 }
