@@ -2,58 +2,60 @@
 //!
 //! The formats of the vendors' chat templates and model cards: Hermes 2 Pro and Qwen 2.5
 //! (`<tool_call>{"name": …, "arguments": {…}}</tool_call>`), Llama 3.1 (`{"name": …,
-//! "parameters": {…}}`), Granite (a list of such objects), OpenAI's own `{"type": "function",
-//! "function": {…}}` and `{"tool_calls": […]}`, and `{"tool": …, "args": {…}}` of many agent
-//! prompts. They come bare, fenced, tagged, in lists and in prose.
-
-use std::ops::Range;
+//! "parameters": {…}}`), Granite (a list of such objects), Phi-4-mini (`functools[{…}]`), OpenAI's
+//! own `{"type": "function", "function": {…}}` and `{"tool_calls": […]}`, and `{"tool": …, "args":
+//! {…}}` of many agent prompts. They come bare, fenced, tagged, in lists and in prose.
 
 use crate::inference::offer::Offer;
 
 use super::page::{ARGUMENT_KEYS, Page};
-use super::scan::string_end;
-use super::unit::Unit;
-use super::{Call, arguments, quote};
+use super::scan::is_name_byte;
+use super::unit::{Candidate, Marker, Unit};
+use super::{arguments, offered, quote};
 
 /// Reads the outermost JSON object or array at `mark`, if it holds calls.
 pub(super) fn read(page: &mut Page<'_>, mark: usize, offer: &Offer) -> Option<Unit> {
-    let span = mark..page.container_end(mark)?;
-    // These are the arguments of a tool that is not offered: the earlier form declined it.
-    if page.slice(0..mark).trim_end().ends_with("[ARGS]") {
+    let end = page.container_end(mark)?;
+    if is_argument(page, mark) {
         return None;
     }
-    let calls = calls_in(page, &span, offer);
-    (!calls.is_empty()).then_some(Unit { span, calls })
+    let candidates = candidates(page, mark, offer);
+    let functools = functools_start(page, mark);
+    let marker = if functools.is_some() { Marker::Token } else { Marker::None };
+    (!candidates.is_empty()).then(|| Unit { span: functools.unwrap_or(mark)..end, candidates, marker })
 }
 
-/// The calls in a JSON value, in order, without looking into strings or into arguments.
-pub(super) fn calls_in(page: &mut Page<'_>, span: &Range<usize>, offer: &Offer) -> Vec<Call> {
-    let (mut calls, mut at) = (Vec::new(), span.start);
-    while at < span.end {
-        let end = match page.byte(at) {
-            Some(b'"') => string_end(page.bytes(), at),
+/// What has the shape of calls in the object or array at `start`, which is closed: in order, and
+/// without looking into strings, into arguments or into the data of a record.
+pub(super) fn candidates(page: &Page<'_>, start: usize, offer: &Offer) -> Vec<Candidate> {
+    let (mut candidates, mut waiting) = (Vec::new(), vec![start]);
+    while let Some(at) = waiting.pop() {
+        let known = waiting.len();
+        match page.byte(at) {
+            Some(b'[') => waiting.extend(page.elements(at)),
             Some(b'{') => match object(page, at, offer) {
-                Object::Call(call) => {
-                    calls.push(call);
-                    page.container_end(at)
+                Object::Call(candidate) => candidates.push(candidate),
+                Object::Definition => {}
+                Object::Other => {
+                    let wrapped = page.members(at).filter(|member| WRAPPER_KEYS.contains(&member.key));
+                    waiting.extend(wrapped.map(|member| member.value.start));
                 }
-                Object::Closed => page.container_end(at),
-                Object::Wrapper => None,
             },
-            _ => None,
-        };
-        at = end.unwrap_or(at + 1);
+            _ => {}
+        }
+        // The last in is the next out.
+        waiting.get_mut(known..).unwrap_or_default().reverse();
     }
-    calls
+    candidates
 }
 
 /// What an object is to somebody who looks for calls.
 enum Object {
-    Call(Call),
-    /// A call of a tool that is not offered, or a tool's definition: nothing in it is a call.
-    Closed,
-    /// Anything else; it may hold calls.
-    Wrapper,
+    Call(Candidate),
+    /// A tool's definition: nothing in it is a call.
+    Definition,
+    /// Anything else; it may wrap calls.
+    Other,
 }
 
 fn object(page: &Page<'_>, start: usize, offer: &Offer) -> Object {
@@ -70,18 +72,33 @@ fn object(page: &Page<'_>, start: usize, offer: &Offer) -> Object {
             has_data |= !LABEL_KEYS.contains(&member.key);
         }
     }
-    let is_named = names.iter().any(Option::is_some);
-    let mut names = names.iter().flatten().filter_map(|name| serde_json::from_str(name).ok());
-    let tool = names.find_map(|name: String| offer.find(&name));
-    let written_arguments = written.iter().flatten().next().copied();
-    match (tool, written_arguments) {
-        (Some(tool), Some(arguments)) if quote::is_definition(arguments, tool) => Object::Closed,
-        (Some(tool), Some(arguments)) => Object::Call(Call { name: tool.name.clone(), arguments: arguments::from_json(arguments) }),
+    let names = names.iter().flatten().filter_map(|name| serde_json::from_str(name).ok());
+    let names: Vec<String> = names.filter(|name: &String| !name.is_empty()).collect();
+    let Some(name) = names.iter().find(|name| offered(offer, name).is_some()).or(names.first()) else {
+        return Object::Other;
+    };
+    match written.iter().flatten().next() {
+        Some(arguments) if quote::is_definition(arguments, offered(offer, name)) => Object::Definition,
+        Some(arguments) => Object::Call(Candidate::full(name, arguments::from_json(arguments), offer)),
         // With other keys beside the name this is a record, or arguments in a form not known here.
-        (Some(tool), None) if !has_data => Object::Call(Call { name: tool.name.clone(), arguments: arguments::NONE.to_owned() }),
-        (None, Some(_)) if is_named => Object::Closed,
-        _ => Object::Wrapper,
+        None if has_data => Object::Other,
+        None => Object::Call(Candidate { is_full: false, ..Candidate::full(name, arguments::NONE.to_owned(), offer) }),
     }
+}
+
+/// Whether what starts at `mark` is the arguments of a call in another form, which that form's
+/// reader declined.
+fn is_argument(page: &Page<'_>, mark: usize) -> bool {
+    let near = page.bytes().get(mark.saturating_sub(LOOK_BACK)..mark).unwrap_or_default().trim_ascii_end();
+    let is_tag = |at: usize| near.get(at..).is_some_and(|tag| tag.starts_with(b"<function="));
+    near.ends_with(b"[ARGS]") || (near.ends_with(b">") && near.iter().rposition(|byte| *byte == b'<').is_some_and(is_tag))
+}
+
+/// Where the `functools` in front of a list starts.
+fn functools_start(page: &Page<'_>, mark: usize) -> Option<usize> {
+    let start = mark.checked_sub("functools".len()).filter(|_| page.byte(mark) == Some(b'['))?;
+    let is_word = start.checked_sub(1).and_then(|before| page.byte(before)).is_none_or(|byte| !is_name_byte(byte));
+    (is_word && page.after(start, "functools").is_some()).then_some(start)
 }
 
 fn slot<'s, T>(keys: &[&str], slots: &'s mut [T], key: &str) -> Option<&'s mut T> {
@@ -98,3 +115,9 @@ const NAME_KEYS: [&str; 3] = ["name", "tool", "function"];
 
 /// Keys that label a call and carry none of its arguments.
 const LABEL_KEYS: [&str; 5] = ["id", "type", "index", "call_id", "tool_call_id"];
+
+/// The keys under which calls are wrapped. What is under any other key is data, whatever its shape.
+const WRAPPER_KEYS: [&str; 5] = ["tool_calls", "tool_call", "function", "function_call", "calls"];
+
+/// Room for a tag with a tool's name; bounded, because it is read before every object.
+const LOOK_BACK: usize = 128;

@@ -9,7 +9,16 @@ use super::tests::offer;
 fn time_is_linear() {
     let (size, limit) = if cfg!(debug_assertions) { (1 << 16, 2000) } else { (1 << 20, 100) };
     for unit in HOSTILE {
-        for head in ["", "{\"a\":", "<function=save>", "[TOOL_CALLS]", "<think>x</think>"] {
+        for head in [
+            "",
+            "{\"a\":",
+            "<function=save>",
+            "[TOOL_CALLS]",
+            "<think>x</think>",
+            "ping",
+            "{\"name\":\"ping\",\"args\":{}}",
+            "x {\"name\":\"ping\",\"args\":{}} a ``` x",
+        ] {
             let text = head.to_owned() + &unit.repeat(size / unit.len());
             let start = Instant::now();
             let _ = rescue(&text, &offer());
@@ -19,7 +28,7 @@ fn time_is_linear() {
     }
 }
 
-const HOSTILE: [&str; 37] = [
+const HOSTILE: [&str; 50] = [
     "{}",
     "}\"json{\"a\":\"{\"name\":\"ping\"",
     "}{",
@@ -57,4 +66,17 @@ const HOSTILE: [&str; 37] = [
     "<think>",
     "[THINK",
     "</think>{",
+    "a ``` x",
+    "{\"name\":\"ping\",\"args\":{}} x ",
+    "{\"name\":\"ping\",\"args\":{}}```json ",
+    "<function=ping>{}",
+    "<function=ping>{}```",
+    "{\"calls\":[",
+    "{\"calls\":[{\"name\":\"other\"}]},",
+    "[1,[{}],",
+    "<tool_call>{\"name\":\"other\"}",
+    "<|im_end|>",
+    "[CALL_ID]x[ARGS]{}",
+    ">{",
+    "functools[",
 ];

@@ -6,39 +6,51 @@
 
 use crate::inference::offer::Offer;
 
+use super::json;
 use super::page::Page;
 use super::scan::{is_name_byte, run, skip_space};
-use super::unit::Unit;
-use super::{Call, json};
+use super::unit::{Candidate, Marker, Unit};
 
 /// Reads the calls behind the marker at `mark`.
 pub(super) fn read(page: &mut Page<'_>, mark: usize, offer: &Offer) -> Option<Unit> {
     let body = skip_space(page.bytes(), page.after(mark, "[TOOL_CALLS]")?);
-    if let Some(end) = page.container_end(body) {
-        let calls = json::calls_in(page, &(body..end), offer);
-        return (!calls.is_empty()).then_some(Unit { span: mark..end, calls });
+    let (mut end, mut candidates) = (body, Vec::new());
+    if let Some(list_end) = page.container_end(body) {
+        end = list_end;
+        candidates = json::candidates(page, body, offer);
+    } else if let Some(first) = named(page, body, offer) {
+        end = first.end;
+        candidates.push(first.candidate);
+        // Further calls may follow without a marker of their own; then a word before a brace is
+        // not enough.
+        while let Some(next) = named(page, skip_space(page.bytes(), end), offer).filter(|it| it.candidate.is_offered || it.is_marked) {
+            end = next.end;
+            candidates.push(next.candidate);
+        }
     }
-    let (mut end, mut calls) = (body, Vec::new());
-    // Further calls may follow without a marker of their own.
-    while let Some((call, call_end)) = named(page, skip_space(page.bytes(), end), offer) {
-        end = call_end;
-        calls.push(call);
-    }
-    (!calls.is_empty()).then_some(Unit { span: mark..end, calls })
+    (!candidates.is_empty()).then_some(Unit { span: mark..end, candidates, marker: Marker::Token })
 }
 
-fn named(page: &mut Page<'_>, start: usize, offer: &Offer) -> Option<(Call, usize)> {
+struct Named {
+    candidate: Candidate,
+    end: usize,
+    /// Whether `[ARGS]` stands before the arguments.
+    is_marked: bool,
+}
+
+fn named(page: &mut Page<'_>, start: usize, offer: &Offer) -> Option<Named> {
     let name_end = start + run(page.bytes(), start, is_name_byte);
-    let tool = offer.find(page.slice(start..name_end))?;
+    let name = page.slice(start..name_end);
     let mut at = skip_space(page.bytes(), name_end);
     if let Some(id) = page.after(at, "[CALL_ID]") {
         at = skip_space(page.bytes(), id + run(page.bytes(), id, is_name_byte));
     }
-    let at = skip_space(page.bytes(), page.after(at, "[ARGS]").unwrap_or(at));
-    if page.byte(at) != Some(b'{') {
+    let marked = page.after(at, "[ARGS]");
+    let at = skip_space(page.bytes(), marked.unwrap_or(at));
+    if name.is_empty() || page.byte(at) != Some(b'{') {
         return None;
     }
     let end = page.container_end(at)?;
-    let arguments = page.slice(at..end).to_owned();
-    Some((Call { name: tool.name.clone(), arguments }, end))
+    let candidate = Candidate::full(name, page.slice(at..end).to_owned(), offer);
+    Some(Named { candidate, end, is_marked: marked.is_some() })
 }

@@ -1,10 +1,10 @@
 //! Reads the tool calls that a model wrote as text instead of making them.
 //!
-//! Promises: only offered tools are called; nothing inside reasoning, inside another call's
-//! arguments or merely quoted in an answer is a call; arguments are never invented; and the time
-//! is linear in the text, whatever stands in it.
+//! Promises: without a tag or a token that says so, only offered tools are called; nothing inside
+//! reasoning, inside another call's arguments, in code or merely quoted in an answer is a call;
+//! arguments are never invented; and the time is linear in the text, whatever stands in it.
 
-use crate::inference::offer::Offer;
+use crate::inference::offer::{Offer, Tool};
 
 mod json;
 mod mistral;
@@ -12,7 +12,9 @@ mod qwen_xml;
 mod rehearsal;
 
 mod arguments;
+mod coerce;
 mod page;
+mod place;
 mod quote;
 mod reasoning;
 mod scan;
@@ -33,7 +35,7 @@ pub enum Form {
     Json,
     /// `[TOOL_CALLS]name{…}` or `[TOOL_CALLS][{…}]`.
     Mistral,
-    /// `name[ARGS]{…}` without the marker in front.
+    /// `name[ARGS]{…}` without the marker in front, or `name{…}` as the whole text.
     Rehearsal,
     /// `<function=name><parameter=key>value</parameter></function>`.
     QwenXml,
@@ -54,7 +56,8 @@ impl Form {
 /// One call read out of text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call {
-    /// The name of an offered tool.
+    /// The name of an offered tool, or the name as written where a tag or a token says that this
+    /// is a call, so that validation can say which tools there are.
     pub name: String,
     /// The JSON text of the arguments, byte for byte as written. A string-encoded object is
     /// decoded to the object's text; `{}` stands only where no arguments were written (key absent,
@@ -73,7 +76,7 @@ pub struct Rescued {
     pub form: Form,
 }
 
-/// Reads the calls of offered tools out of `text`; `None` when it holds none.
+/// Reads the calls out of `text`; `None` when it holds none.
 pub fn rescue(text: &str, offer: &Offer) -> Option<Rescued> {
     let visible = reasoning::strip(text);
     let mut page = Page::new(&visible);
@@ -82,7 +85,9 @@ pub fn rescue(text: &str, offer: &Offer) -> Option<Rescued> {
         if !visible.contains(token) {
             return None;
         }
-        let mut blocks = unit::blocks(&visible, page.walk(|page, mark| read(page, mark, offer)));
+        let units = page.walk(|page, mark| read(page, mark, offer));
+        let spots = place::spots(&visible, &units);
+        let mut blocks = unit::blocks(&visible, units.into_iter().zip(spots));
         quote::retain_calls(&visible, &mut blocks);
         if blocks.is_empty() {
             return None;
@@ -93,6 +98,12 @@ pub fn rescue(text: &str, offer: &Offer) -> Option<Rescued> {
     })
 }
 
+/// The offered tool that a model means by `name`. `functions.` is OpenAI's namespace for tools,
+/// which models write in front of the names that they were given without it.
+fn offered<'o>(offer: &'o Offer, name: &str) -> Option<&'o Tool> {
+    offer.find(name).or_else(|| offer.find(name.strip_prefix("functions.")?))
+}
+
 /// Reads the unit of one form that begins at (or is recognised by) the byte at the given position.
 type Read = fn(&mut Page<'_>, usize, &Offer) -> Option<Unit>;
 
@@ -100,14 +111,14 @@ type Read = fn(&mut Page<'_>, usize, &Offer) -> Option<Unit>;
 ///
 /// 1. Mistral's marker is a control token that ordinary text does not contain, and what follows it
 ///    may hold `[ARGS]` or JSON call objects, which the later forms would misread.
-/// 2. `name[ARGS]{…}` needs a marker too, and its arguments may look like a JSON call.
+/// 2. `name[ARGS]{…}` has a marker too, and its arguments may look like a JSON call.
 /// 3. XML parameters may hold any JSON, so JSON comes after it.
 /// 4. A JSON object has no marker at all.
 ///
 /// The reverse nesting (a marker inside a JSON string or a parameter) is excluded by `Page::walk`.
 const FORMS: [(Form, &str, Read); 4] = [
     (Form::Mistral, "[TOOL_CALLS]", mistral::read),
-    (Form::Rehearsal, "[ARGS]", rehearsal::read),
+    (Form::Rehearsal, "{", rehearsal::read),
     (Form::QwenXml, "<function=", qwen_xml::read),
     (Form::Json, "{", json::read),
 ];

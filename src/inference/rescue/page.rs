@@ -152,6 +152,24 @@ impl<'t> Page<'t> {
         })
     }
 
+    /// Where the objects and arrays start that are elements of an array that is known to be closed.
+    pub(super) fn elements(&self, array: usize) -> impl Iterator<Item = usize> {
+        let mut at = array + 1;
+        std::iter::from_fn(move || {
+            loop {
+                let start = skip_space(self.bytes(), at);
+                let nested_end = self.known_end(start);
+                let end = nested_end.or_else(|| scalar_end(self.bytes(), start))?;
+                // The closing bracket stays in view, so that the next step stops at it.
+                at = skip_space(self.bytes(), end);
+                at += usize::from(self.byte(at) == Some(b','));
+                if nested_end.is_some() {
+                    return Some(start);
+                }
+            }
+        })
+    }
+
     /// Where the value of the XML parameter whose tag is at `at` is closed, if by its own tag.
     pub(super) fn parameter_closing(&mut self, at: usize) -> Option<usize> {
         let inside = at + 1;

@@ -1,63 +1,109 @@
 //! The signals that a text merely quotes a call.
 //!
 //! A call that runs by mistake costs more than one that is missed, because a missed one is asked
-//! for again; so each of these signals suffices to leave the call in the text.
+//! for again; so each of these signals suffices to leave the call in the text. Small models lead
+//! in and explain their calls at length, so only what is rare beside a call is a signal.
 
 use serde_json::Value;
 
 use crate::inference::offer::Tool;
 
-use super::unit::{Block, FENCE, is_packaging, without_leading_tags};
+use super::place::{first_line, last_line};
+use super::unit::{Block, FENCE, is_packing, without_leading_tags, without_trailing_tags};
 
 /// Keeps the blocks that are calls and drops those that are quoted.
 pub(super) fn retain_calls(text: &str, blocks: &mut Vec<Block>) {
-    let starts: Vec<usize> = blocks.iter().map(|block| block.span.start).collect();
-    let mut next_starts = starts.into_iter().skip(1).chain([text.len()]);
-    let (mut from, mut line_ticks) = (0, 0);
-    blocks.retain(|block| {
-        let before = text.get(from..block.span.start).unwrap_or_default();
-        let next = next_starts.next().unwrap_or(text.len());
-        let after = text.get(block.span.end..next).unwrap_or_default();
-        from = block.span.end;
-        line_ticks = match before.rsplit_once('\n') {
-            Some((_, line)) => inline_ticks(line),
-            None => line_ticks + inline_ticks(before),
-        };
-        let is_inline_code = line_ticks % 2 == 1 && inline_ticks(first_line(after)) > 0;
-        !is_inline_code && !is_announced_as_example(before)
-    });
+    let mut signs = signs(text, blocks).into_iter();
+    blocks.retain(|_| !signs.next().unwrap_or(false));
     let end = blocks.last().map_or(0, |block| block.span.end);
     if is_long_answer(text.get(end..).unwrap_or_default()) {
-        blocks.clear();
+        blocks.retain(|block| !block.is_in_prose);
     }
 }
 
 /// A tool's definition, repeated from the prompt, has the shape of a call with `parameters`: its
 /// "arguments" are the schema itself.
-pub(super) fn is_definition(arguments: &str, tool: &Tool) -> bool {
+pub(super) fn is_definition(arguments: &str, tool: Option<&Tool>) -> bool {
     if !arguments.contains("\"properties\"") {
         return false;
     }
     let Ok(value) = serde_json::from_str::<Value>(arguments) else {
         return false;
     };
-    let takes_properties = tool.parameters.pointer("/properties/properties").is_some();
+    let takes_properties = tool.is_some_and(|tool| tool.parameters.pointer("/properties/properties").is_some());
     let is_schema = value.get("type").is_some() && value.get("properties").is_some_and(Value::is_object);
-    value == tool.parameters || (is_schema && !takes_properties)
+    tool.is_some_and(|tool| value == tool.parameters) || (is_schema && !takes_properties)
+}
+
+/// Whether the text around each block says that it is quoted.
+fn signs(text: &str, blocks: &[Block]) -> Vec<bool> {
+    let gap = |index: usize| {
+        let from = index.checked_sub(1).and_then(|last| blocks.get(last)).map_or(0, |block| block.span.end);
+        let to = blocks.get(index).map_or(text.len(), |block| block.span.start);
+        text.get(from..to).unwrap_or_default()
+    };
+    let (mut signs, mut line_ticks) = (Vec::new(), 0);
+    while signs.len() < blocks.len() {
+        let mut line = Line { lead: last_line(gap(signs.len())), words: 0, chars: 0, is_prose: false };
+        let first = signs.len();
+        // The blocks of one line stand or fall together.
+        loop {
+            let (before, after) = (gap(signs.len()), gap(signs.len() + 1));
+            let is_whole = blocks.get(signs.len()).is_some_and(|block| block.is_whole);
+            line_ticks = match before.rsplit_once('\n') {
+                Some((_, line)) => inline_ticks(line),
+                None => line_ticks + inline_ticks(before),
+            };
+            let is_inline_code = !is_whole && line_ticks % 2 == 1 && inline_ticks(first_line(after)) > 0;
+            signs.push(is_inline_code || is_announced_as_example(before));
+            line.go_on(first_line(after));
+            if after.contains('\n') || signs.len() == blocks.len() {
+                break;
+            }
+        }
+        if line.is_sentence() {
+            let of_line = signs.iter_mut().zip(blocks).skip(first);
+            of_line.for_each(|(sign, block)| *sign |= block.is_in_prose);
+        }
+    }
+    signs
+}
+
+/// A line that holds blocks: what stands before the first, and between and behind them.
+struct Line<'t> {
+    lead: &'t str,
+    words: usize,
+    chars: usize,
+    is_prose: bool,
+}
+
+impl Line<'_> {
+    fn go_on(&mut self, text: &str) {
+        let text = without_leading_tags(text).trim_end();
+        self.words += text.split_whitespace().count();
+        self.chars += text.chars().count();
+        self.is_prose |= text.contains(char::is_alphanumeric);
+    }
+
+    /// A sentence that goes on behind a call speaks about the call; a closing word does not.
+    fn is_sentence(&self) -> bool {
+        let is_closing = self.words <= 1 && self.chars <= CLOSING_CHARS_MAX;
+        self.is_prose && !is_closing && without_trailing_tags(self.lead).contains(char::is_alphanumeric)
+    }
 }
 
 /// The prose just before says that an example follows, as answers about an API do. Just before is
 /// the line of the call and the line of text before it, past fences and blank lines.
 fn is_announced_as_example(before: &str) -> bool {
     let (above, line) = before.rsplit_once('\n').unwrap_or(("", before));
-    let line_above = above.lines().rev().find(|line| !is_packaging(line) && !is_fence(line));
+    let line_above = above.lines().rev().find(|line| !is_packing(line) && !is_fence(line));
     [Some(line), line_above].into_iter().flatten().any(|line| {
         let line = line.to_ascii_lowercase();
         ANNOUNCEMENTS.iter().any(|phrase| has_phrase(&line, phrase))
     })
 }
 
-/// Whether a phrase stands in a line as whole words: "information" announces no format.
+/// Whether a phrase stands in a line as whole words: "counterexample" announces nothing.
 fn has_phrase(line: &str, phrase: &str) -> bool {
     line.match_indices(phrase).any(|(at, _)| {
         let before = line.get(..at).and_then(|before| before.chars().next_back());
@@ -83,15 +129,15 @@ fn inline_ticks(line: &str) -> usize {
     runs.filter(|run| matches!(run.len(), 1 | 2)).count()
 }
 
-fn first_line(text: &str) -> &str {
-    text.split('\n').next().unwrap_or(text)
-}
-
 fn is_fence(line: &str) -> bool {
     line.trim_start().starts_with(FENCE)
 }
 
-const ANNOUNCEMENTS: [&str; 6] = ["example", "for instance", "e.g.", "such as", "looks like", "format"];
+/// "Format" and "looks like" stand in the usual lead-ins of calls that are meant.
+const ANNOUNCEMENTS: [&str; 4] = ["example", "for instance", "e.g.", "such as"];
+
+/// Room for "now", "please." and the like.
+const CLOSING_CHARS_MAX: usize = 16;
 
 /// Longer than a courtesy ("Let me know if you need anything else."), shorter than an explanation.
 const PROSE_AFTER_MAX: usize = 160;

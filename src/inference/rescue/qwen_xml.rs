@@ -11,18 +11,33 @@ use serde_json::Value;
 use crate::inference::offer::{Offer, Tool};
 
 use super::page::Page;
-use super::scan::{run, skip_space};
-use super::unit::Unit;
-use super::{Call, arguments};
+use super::scan::{is_name_byte, run, skip_space};
+use super::unit::{Candidate, Marker, Unit, is_loose_packing};
+use super::{arguments, coerce, offered};
 
-/// Reads the function element at `mark`; none unless it is closed.
+/// Reads the function element at `mark`; none unless it is closed, or whole at the end of the text.
 pub(super) fn read(page: &mut Page<'_>, mark: usize, offer: &Offer) -> Option<Unit> {
     let (name, inside) = tag(page, mark, FUNCTION)?;
-    let tool = offer.find(name)?;
-    let (arguments, body_end) = json_body(page, inside).or_else(|| parameters(page, inside, tool))?;
-    let end = page.after(skip_space(page.bytes(), body_end), FUNCTION_END)?;
-    let call = Call { name: tool.name.clone(), arguments };
-    Some(Unit { span: mark..end, calls: vec![call] })
+    let tool = offered(offer, name);
+    if name.is_empty() || (tool.is_none() && !name.bytes().all(is_name_byte)) {
+        return None;
+    }
+    let body = json_body(page, inside).or_else(|| parameters(page, inside, tool))?;
+    let closed = page.after(skip_space(page.bytes(), body.end), FUNCTION_END);
+    let end = closed.or_else(|| (body.is_whole && ends_text(page, body.end)).then_some(body.end))?;
+    Some(Unit { span: mark..end, candidates: vec![Candidate::full(name, body.arguments, offer)], marker: Marker::Token })
+}
+
+/// The arguments in a function element.
+struct Body {
+    arguments: String,
+    end: usize,
+    /// Whether something stands there and nothing of it is cut off: it needs no end tag.
+    is_whole: bool,
+}
+
+fn ends_text(page: &Page<'_>, at: usize) -> bool {
+    is_loose_packing(page.slice(at..page.bytes().len()))
 }
 
 /// The value and the end of a tag such as `<function=value>`.
@@ -32,7 +47,7 @@ fn tag<'t>(page: &Page<'t>, at: usize, opening: &str) -> Option<(&'t str, usize)
     (page.byte(end) == Some(b'>')).then(|| (page.slice(start..end).trim(), end + 1))
 }
 
-fn json_body(page: &mut Page<'_>, inside: usize) -> Option<(String, usize)> {
+fn json_body(page: &mut Page<'_>, inside: usize) -> Option<Body> {
     let start = skip_space(page.bytes(), inside);
     let end = match page.byte(start)? {
         b'{' | b'[' => page.container_end(start)?,
@@ -40,20 +55,23 @@ fn json_body(page: &mut Page<'_>, inside: usize) -> Option<(String, usize)> {
         _ => start + run(page.bytes(), start, |byte| byte != b'<'),
     };
     let written = page.slice(start..end).trim_end();
-    arguments::is_json(written).then(|| (arguments::from_json(written), end))
+    // A number or a literal may be cut off and still be JSON.
+    let is_whole = written.ends_with(['}', ']', '"']);
+    arguments::is_json(written).then(|| Body { arguments: arguments::from_json(written), end, is_whole })
 }
 
 /// The parameters from `at` on as an object in the order written; a repeated key's last value
 /// counts, as in JSON.
-fn parameters(page: &mut Page<'_>, mut at: usize, tool: &Tool) -> Option<(String, usize)> {
-    let (mut keys, mut values) = (HashMap::new(), Vec::new());
+fn parameters(page: &mut Page<'_>, mut at: usize, tool: Option<&Tool>) -> Option<Body> {
+    let (mut keys, mut values, mut is_whole) = (HashMap::new(), Vec::new(), false);
     loop {
         at = skip_space(page.bytes(), at);
         let Some((key, inside)) = tag(page, at, PARAMETER) else {
             break;
         };
         let (end, next) = value_end(page, at, inside)?;
-        let value = (key, json_value(without_newlines(page.slice(inside..end)), key, tool));
+        is_whole = next > end;
+        let value = (key, coerce::value(without_newlines(page.slice(inside..end)), key, tool));
         match keys.get(key).and_then(|&index: &usize| values.get_mut(index)) {
             Some(known) => *known = value,
             None => {
@@ -64,7 +82,8 @@ fn parameters(page: &mut Page<'_>, mut at: usize, tool: &Tool) -> Option<(String
         at = next;
     }
     let members = values.iter().map(|(key, value)| format!("{}:{value}", Value::from(*key)));
-    Some((format!("{{{}}}", members.collect::<Vec<_>>().join(",")), at))
+    let arguments = format!("{{{}}}", members.collect::<Vec<_>>().join(","));
+    Some(Body { arguments, end: at, is_whole })
 }
 
 /// Where the value ends and where reading goes on. A value without its own closing tag ends at the
@@ -90,35 +109,6 @@ fn value_end(page: &mut Page<'_>, parameter: usize, inside: usize) -> Option<(us
 fn without_newlines(value: &str) -> &str {
     let value = value.strip_prefix("\r\n").or(value.strip_prefix('\n')).unwrap_or(value);
     value.strip_suffix("\r\n").or(value.strip_suffix('\n')).unwrap_or(value)
-}
-
-/// The value's own text where it is JSON of a type that the schema names; otherwise a string.
-fn json_value(text: &str, key: &str, tool: &Tool) -> String {
-    let schema = tool.parameters.get("properties").and_then(|properties| properties.get(key));
-    let types = match schema.and_then(|schema| schema.get("type")) {
-        Some(Value::Array(types)) => types.iter().filter_map(Value::as_str).collect(),
-        Some(Value::String(one)) => vec![one.as_str()],
-        _ => Vec::new(),
-    };
-    let parsed = || serde_json::from_str::<Value>(text).ok();
-    // Where text is allowed, only a null that the schema also allows is not text.
-    let is_text = types.is_empty() || (types.contains(&"string") && text.trim() != "null");
-    let is_typed = !is_text && parsed().is_some_and(|value| types.iter().any(|it| is_of(&value, it)));
-    if is_typed { text.trim().to_owned() } else { Value::from(text).to_string() }
-}
-
-fn is_of(value: &Value, schema_type: &str) -> bool {
-    match value {
-        Value::Null => schema_type == "null",
-        Value::Bool(_) => schema_type == "boolean",
-        Value::Number(number) => {
-            let is_whole = || number.as_f64().is_some_and(|number| number.fract() == 0.0);
-            schema_type == "number" || (schema_type == "integer" && is_whole())
-        }
-        Value::String(_) => false,
-        Value::Array(_) => schema_type == "array",
-        Value::Object(_) => schema_type == "object",
-    }
 }
 
 const FUNCTION: &str = "<function=";

@@ -2,91 +2,172 @@
 
 use std::ops::Range;
 
-use super::Call;
+use crate::inference::offer::Offer;
 
-/// A stretch of text that is nothing but calls: one call, or a wrapper with all its calls.
+use super::place::{Place, Spot};
+use super::{Call, offered};
+
+/// A stretch of text that has the shape of calls and nothing else: one call, or a wrapper with all
+/// its calls.
 #[derive(Debug)]
 pub(super) struct Unit {
     pub(super) span: Range<usize>,
-    pub(super) calls: Vec<Call>,
+    pub(super) candidates: Vec<Candidate>,
+    pub(super) marker: Marker,
+}
+
+/// What has the shape of a call; where it stands decides whether it is one.
+#[derive(Debug)]
+pub(super) struct Candidate {
+    pub(super) call: Call,
+    pub(super) is_offered: bool,
+    /// Whether arguments were written.
+    pub(super) is_full: bool,
+}
+
+/// What a unit itself has to say that it is a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Marker {
+    /// Its shape only, which data may have too.
+    None,
+    /// A token between name and arguments.
+    Args,
+    /// A token or a tag around it all, as good as a tag beside it.
+    Token,
 }
 
 /// Units with only separators, fences and wrapper tags between them; they stand or fall together.
 #[derive(Debug)]
 pub(super) struct Block {
+    /// With the fences around the units.
     pub(super) span: Range<usize>,
     pub(super) calls: Vec<Call>,
-    /// Whether an odd number of fences stands between the units.
-    flips_fence: bool,
+    /// Whether a part of it stands bare in prose, where it is more easily quoted than meant.
+    pub(super) is_in_prose: bool,
+    /// Whether there is nothing else in the text.
+    pub(super) is_whole: bool,
 }
 
-/// Joins neighbouring units.
-pub(super) fn blocks(text: &str, units: Vec<Unit>) -> Vec<Block> {
+// === impl Unit ===
+
+impl Unit {
+    /// Whether it is a call by its marker, or by the name of an offered tool.
+    pub(super) fn is_plausible(&self) -> bool {
+        self.marker != Marker::None || self.candidates.iter().any(|candidate| candidate.is_offered)
+    }
+
+    /// Its calls, given where it stands; none if it is text there.
+    fn calls_at(self, place: Place) -> Vec<Call> {
+        let is_marked = place == Place::Tag || self.marker != Marker::None;
+        if place == Place::Code || !(is_marked || self.is_plausible()) {
+            return Vec::new();
+        }
+        // Beside an offered tool any other is a mistake; a bare name may as well be data.
+        let counts = |it: &Candidate| is_marked || it.is_offered || it.is_full;
+        let counted: Vec<_> = self.candidates.into_iter().filter(counts).collect();
+        // In prose a bare name is a record's or a list's more often than a call's.
+        if place == Place::Prose && counted.iter().any(|it| !it.is_full) {
+            return Vec::new();
+        }
+        counted.into_iter().map(|it| it.call).collect()
+    }
+}
+
+// === impl Candidate ===
+
+impl Candidate {
+    /// A call with its arguments; the name is the offered tool's where it names one.
+    pub(super) fn full(name: &str, arguments: String, offer: &Offer) -> Self {
+        let tool = offered(offer, name);
+        let name = tool.map_or(name, |tool| &tool.name).to_owned();
+        Self { call: Call { name, arguments }, is_offered: tool.is_some(), is_full: true }
+    }
+}
+
+/// Joins neighbouring units, each given with its spot, and drops those that are text there.
+pub(super) fn blocks(text: &str, units: impl Iterator<Item = (Unit, Spot)>) -> Vec<Block> {
     let mut blocks: Vec<Block> = Vec::new();
-    for unit in units {
+    for (unit, Spot { place, span }) in units {
+        let calls = unit.calls_at(place);
+        if calls.is_empty() {
+            continue;
+        }
+        let is_in_prose = place == Place::Prose;
         if let Some(last) = blocks.last_mut() {
-            let gap = text.get(last.span.end..unit.span.start).unwrap_or_default();
-            if is_packaging(gap) {
-                last.flips_fence ^= has_odd_fences(gap);
-                last.span.end = unit.span.end;
-                last.calls.extend(unit.calls);
+            // There is no gap between the units of one fence.
+            let gap = text.get(last.span.end..span.start).unwrap_or_default();
+            if is_packing(gap) {
+                last.span.end = span.end;
+                last.calls.extend(calls);
+                last.is_in_prose |= is_in_prose;
                 continue;
             }
         }
-        blocks.push(Block { span: unit.span, calls: unit.calls, flips_fence: false });
+        blocks.push(Block { span, calls, is_in_prose, is_whole: place == Place::Whole });
     }
     blocks
 }
 
-/// The text without the blocks, the fences they leave empty and the tags that wrapped them.
+/// The text without the blocks and the tags that wrapped them.
 pub(super) fn text_around(text: &str, blocks: &[Block]) -> String {
-    let mut content = String::new();
+    let (mut content, mut separator) = (String::new(), "");
     let first = blocks.first().map_or(text.len(), |block| block.span.start);
     let mut left = text.get(..first).unwrap_or_default();
-    let (mut in_fence, mut separator) = (false, "");
     for (index, block) in blocks.iter().enumerate() {
         let next = blocks.get(index + 1).map_or(text.len(), |block| block.span.start);
         let right = text.get(block.span.end..next).unwrap_or_default();
-        let opens = in_fence ^ has_odd_fences(left);
-        let closes = opens ^ block.flips_fence;
-        let after = without_leading_tags(right);
-        let tagless = without_trailing_tags(left);
-        let fenceless = without_opening_fence(tagless);
-        // A fence goes only as a whole: it stays if other text stands in it beside the calls.
-        let is_pair = closes && (!opens || fenceless.len() < tagless.len());
-        let fence_rest = after.strip_prefix(FENCE).filter(|_| is_pair);
-        let is_emptied = opens && (!closes || fence_rest.is_some() || !right.contains(FENCE));
-        let before = if is_emptied { fenceless } else { tagless };
+        let (before, after) = (without_trailing_tags(left), without_leading_tags(right));
         append(&mut content, separator, before);
-        in_fence = closes && fence_rest.is_none();
-        let rest = fence_rest.map_or(after, without_leading_tags);
-        let dropped = [left.strip_prefix(before), right.strip_suffix(rest)];
+        let dropped = [left.strip_prefix(before), right.strip_suffix(after)];
         let broke_line = dropped.iter().flatten().any(|space| space.contains('\n'));
         separator = if broke_line { "\n" } else { " " };
-        left = rest;
+        left = after;
     }
-    append(&mut content, separator, left.trim_end());
+    append(&mut content, separator, without_end_of_turn(left));
+    if is_loose_packing(&content) {
+        return String::new();
+    }
     content.truncate(content.trim_end().len());
     content.drain(..content.len() - content.trim_start().len());
     content
 }
 
-/// The text between two calls without separators, fences with a one-word label, and tags.
-pub(super) fn is_packaging(gap: &str) -> bool {
-    let mut rest = gap;
+/// Whether a text is what may stand between two calls: separators, fences with a one-word label,
+/// and tags.
+pub(super) fn is_packing(text: &str) -> bool {
+    without_packing(text, is_separator).is_empty()
+}
+
+/// Whether a text is nothing to somebody who reads it without its calls: packing, the brackets of
+/// lists and templates that were not read as JSON, and backticks.
+pub(super) fn is_loose_packing(text: &str) -> bool {
+    without_packing(text, is_loose).is_empty()
+}
+
+/// What is left of a text when the packing at its start is gone.
+pub(super) fn without_packing(text: &str, is_separator: fn(char) -> bool) -> &str {
+    let mut rest = text;
     loop {
-        rest = rest.trim_start_matches(|char: char| char.is_whitespace() || char == ',');
-        if rest.is_empty() {
-            return true;
-        }
         if let Some(after) = rest.strip_prefix(FENCE) {
-            rest = after.trim_start_matches(|char: char| char.is_ascii_alphanumeric() || char == '_');
+            rest = after.trim_start_matches('`').trim_start_matches(is_label_char);
         } else if let Some(after) = strip_tag(rest) {
             rest = after;
+        } else if rest.starts_with(is_separator) {
+            rest = rest.strip_prefix(is_separator).unwrap_or(rest);
         } else {
-            return false;
+            return rest;
         }
     }
+}
+
+/// What stands between calls; the semicolon is Llama 3's.
+pub(super) fn is_separator(char: char) -> bool {
+    char.is_whitespace() || matches!(char, ',' | ';')
+}
+
+/// Whether a character may stand in a fence's one-word label.
+pub(super) fn is_label_char(char: char) -> bool {
+    char.is_ascii_alphanumeric() || matches!(char, '_' | '-')
 }
 
 /// What is left of a text that follows a call when the packaging at its start is gone.
@@ -98,20 +179,25 @@ pub(super) fn without_leading_tags(text: &str) -> &str {
     rest
 }
 
-fn without_trailing_tags(text: &str) -> &str {
+/// What is left of a text before a call when the tags at its end are gone.
+pub(super) fn without_trailing_tags(text: &str) -> &str {
     let mut rest = text.trim_end();
-    while let Some(before) = WRAPPERS.iter().find_map(|tag| rest.strip_suffix(tag)) {
+    while let Some(before) = WRAPPERS.iter().chain(&ENDS_OF_TURN).find_map(|tag| rest.strip_suffix(tag)) {
         rest = before.trim_end();
     }
     rest
 }
 
-/// A text that ends inside a fence, without that fence's opening line if nothing follows it.
-fn without_opening_fence(text: &str) -> &str {
-    match text.rsplit_once(FENCE) {
-        Some((before, label)) if !label.contains(['\n', '`']) => without_trailing_tags(before),
-        _ => text,
+fn is_loose(char: char) -> bool {
+    is_separator(char) || matches!(char, '{' | '}' | '[' | ']' | '(' | ')' | '`')
+}
+
+fn without_end_of_turn(text: &str) -> &str {
+    let mut rest = text.trim_end();
+    while let Some(before) = ENDS_OF_TURN.iter().find_map(|tag| rest.strip_suffix(tag)) {
+        rest = before.trim_end();
     }
+    rest
 }
 
 fn append(content: &mut String, separator: &str, piece: &str) {
@@ -122,15 +208,26 @@ fn append(content: &mut String, separator: &str, piece: &str) {
 }
 
 fn strip_tag(text: &str) -> Option<&str> {
-    WRAPPERS.iter().find_map(|tag| text.strip_prefix(tag))
-}
-
-fn has_odd_fences(text: &str) -> bool {
-    text.matches(FENCE).count() % 2 == 1
+    WRAPPERS.iter().chain(&ENDS_OF_TURN).find_map(|tag| text.strip_prefix(tag))
 }
 
 pub(super) const FENCE: &str = "```";
 
-/// What templates put around calls: Hermes and Qwen, Granite, Llama 3, Mistral.
-const WRAPPERS: [&str; 8] =
-    ["<tool_call>", "</tool_call>", "<tool_calls>", "</tool_calls>", "<|tool_call|>", "<|python_tag|>", "[TOOL_CALLS]", "[/TOOL_CALLS]"];
+/// What templates put around calls: Hermes and Qwen, Granite, Phi, Llama 3, Mistral. Qwen's coders
+/// also write their calls into the tag of the tools' definitions.
+const WRAPPERS: [&str; 11] = [
+    "<tool_call>",
+    "</tool_call>",
+    "<tool_calls>",
+    "</tool_calls>",
+    "<|tool_call|>",
+    "<|/tool_call|>",
+    "<tools>",
+    "</tools>",
+    "<|python_tag|>",
+    "[TOOL_CALLS]",
+    "[/TOOL_CALLS]",
+];
+
+/// The tokens that end a turn, where a server lets them through.
+const ENDS_OF_TURN: [&str; 6] = ["<|eom_id|>", "<|eot_id|>", "<|im_end|>", "<|end_of_text|>", "<|endoftext|>", "</s>"];

@@ -1,0 +1,67 @@
+//! Gives a value that was written as raw text the type that the tool's schema names for it.
+
+use serde_json::Value;
+
+use crate::inference::offer::Tool;
+
+/// The JSON text of the value of `key`: the value's own text where it is JSON of a type that the
+/// schema names; otherwise a string.
+pub(super) fn value(text: &str, key: &str, tool: Option<&Tool>) -> String {
+    let types = tool.map(|tool| types(&tool.parameters, key)).unwrap_or_default();
+    let spelled = match text.trim() {
+        // Models that write code write Python's literals.
+        "True" => "true",
+        "False" => "false",
+        "None" => "null",
+        other => other,
+    };
+    let parsed = || serde_json::from_str::<Value>(spelled).ok();
+    // Where text is allowed, only a null that the schema also allows is not text.
+    let is_text = types.is_empty() || (types.contains(&"string") && spelled != "null");
+    let is_typed = !is_text && parsed().is_some_and(|value| types.iter().any(|it| is_of(&value, it)));
+    if is_typed { spelled.to_owned() } else { Value::from(text).to_string() }
+}
+
+/// The types that a tool's schema names for a parameter.
+fn types<'s>(root: &'s Value, key: &str) -> Vec<&'s str> {
+    let schema = root.get("properties").and_then(|properties| properties.get(key));
+    let Some(schema) = schema.map(|schema| resolved(schema, root)) else {
+        return Vec::new();
+    };
+    let alternatives = ["anyOf", "oneOf"].iter().filter_map(|keyword| schema.get(keyword)?.as_array()).flatten();
+    let alternatives = alternatives.take(ALTERNATIVES_MAX).map(|alternative| resolved(alternative, root));
+    [schema].into_iter().chain(alternatives).flat_map(own_types).collect()
+}
+
+/// The schema that a local reference stands for. A reference to a reference is left alone: they
+/// can form circles.
+fn resolved<'s>(schema: &'s Value, root: &'s Value) -> &'s Value {
+    let reference = schema.get("$ref").and_then(Value::as_str);
+    let target = reference.and_then(|reference| root.pointer(reference.strip_prefix('#')?));
+    target.unwrap_or(schema)
+}
+
+fn own_types(schema: &Value) -> Vec<&str> {
+    match schema.get("type") {
+        Some(Value::Array(types)) => types.iter().filter_map(Value::as_str).collect(),
+        Some(Value::String(one)) => vec![one],
+        _ => Vec::new(),
+    }
+}
+
+fn is_of(value: &Value, schema_type: &str) -> bool {
+    match value {
+        Value::Null => schema_type == "null",
+        Value::Bool(_) => schema_type == "boolean",
+        Value::Number(number) => {
+            let is_whole = || number.as_f64().is_some_and(|number| number.fract() == 0.0);
+            schema_type == "number" || (schema_type == "integer" && is_whole())
+        }
+        Value::String(_) => false,
+        Value::Array(_) => schema_type == "array",
+        Value::Object(_) => schema_type == "object",
+    }
+}
+
+/// More than a schema that people write has; each is looked at for each value.
+const ALTERNATIVES_MAX: usize = 32;
