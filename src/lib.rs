@@ -10,9 +10,9 @@
 //!   ▼
 //! Agent::run → run::start ── one record a run
 //!   ▼
-//! Engine::complete ── offer (respond) → Backend::stream → accumulate → judge (rescue, validate, respond)
-//!   │                                  ▲                              │
-//!   │                                  └───── nudge, ask again ───────┘
+//! Engine::complete ── offer (respond) → Backend::stream → hearing (accumulate, hold) → judge (rescue, validate)
+//!   │ what is certain at once           ▲                                            │
+//!   │ all else when it is judged        └──────────── nudge, ask again ──────────────┘
 //!   ▼ chat::Event
 //! encode::completion or stream::Encoder ── one JSON object or one stream
 //! ```
@@ -24,6 +24,8 @@
 //! - **The client's `tools`, messages and unknown fields travel byte for byte**, on every attempt.
 //! - **Every upstream call streams**; a JSON answer is a fold at the edge.
 //! - **Dropping is cancelling**: the response body owns the run, the run owns the upstream connection. Nothing is spawned for a request.
+//! - **What was shown is the beginning of the answer**: nothing is taken back, and a folded stream is the answer that would come without
+//!   one.
 //! - **A request without tools is not looked into** beyond its top-level fields.
 //! - **Nothing is invented**: a failure is a typed error, never a made-up answer.
 //! - Deliberately absent: inbound authentication, HTTP/2, state that outlives a request (but the compiled tool schemas).

@@ -16,6 +16,8 @@ pub struct Reply {
     pub refusal: String,
     /// Its calls.
     pub calls: Vec<Call>,
+    /// How much of the text was said before the first call.
+    pub calls_at: Option<usize>,
     /// Log probabilities, as they came.
     pub logprobs: Vec<Box<RawValue>>,
     /// Why it ended.
@@ -34,7 +36,10 @@ impl Reply {
             Event::Reasoning(text) => append(&mut self.reasoning, text),
             Event::Content(text) => append(&mut self.content, text),
             Event::Refusal(text) => append(&mut self.refusal, text),
-            Event::CallStarted(call) => self.calls.push(call),
+            Event::CallStarted(call) => {
+                self.calls_at.get_or_insert(self.content.len());
+                self.calls.push(call);
+            }
             Event::CallArguments { index, fragment } => {
                 if let Some(call) = self.calls.get_mut(index) {
                     call.arguments.push_str(&fragment);
@@ -47,6 +52,17 @@ impl Reply {
         }
     }
 }
+
+impl Reply {
+    /// The text before the first call, parted from what follows; empty when it is blank.
+    pub fn lead(&self) -> String {
+        let before = self.calls_at.and_then(|at| self.content.get(..at)).unwrap_or(&self.content);
+        if before.trim().is_empty() { String::new() } else { format!("{before}{PARAGRAPH}") }
+    }
+}
+
+/// Parts the texts of one message that were said apart.
+pub const PARAGRAPH: &str = "\n\n";
 
 /// A text that comes in one piece is not copied.
 fn append(text: &mut String, piece: String) {

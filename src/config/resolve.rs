@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     backend,
-    inference::{self, Guardrails},
+    inference::{self, Guardrails, Reasoning},
     secret::Secret,
     server, upstream,
 };
@@ -119,6 +119,10 @@ fn server(keys: &mut Keys<'_>) -> server::Config {
         connections_max: keys.take("server.max_connections", 1024, |value| {
             units::count(value, 1, 1 << 20).and_then(|count| usize::try_from(count).map_err(|error| error.to_string()))
         }),
+        // Well below the minute after which most proxies and clients give an idle connection up.
+        keep_alive: keys.take("server.keep_alive", 10 * SECOND, units::duration),
+        // A failure within it still has a status of its own; nobody notices it as a delay.
+        head_grace: keys.take("server.head_grace", SECOND / 4, units::duration),
         // What Kubernetes and compose give a container to stop, or a little more.
         shutdown_grace: keys.take("server.shutdown_grace", 30 * SECOND, units::duration),
     }
@@ -136,6 +140,8 @@ fn inference(keys: &mut Keys<'_>) -> inference::Config {
         max_retries: keys.take("guardrails.max_retries", 3, |value| units::count(value, 0, 100)),
         // Arguments that were wrong twice after the schema was spelled out stay wrong.
         max_tool_errors: keys.take("guardrails.max_tool_errors", 2, |value| units::count(value, 0, 100)),
+        // People watch it; agents ignore it.
+        reasoning: keys.take("guardrails.reasoning", Reasoning::Live, reasoning),
         // A 128k-token reply is half of this.
         reply_bytes_max: keys.take("guardrails.max_reply", 1 << 20, units::bytes),
     }
@@ -164,6 +170,15 @@ fn api_key(key: String) -> Result<Secret, String> {
         return Err("must be one or more visible ASCII characters".to_owned());
     }
     Ok(Secret::new(&format!("Bearer {key}")))
+}
+
+fn reasoning(value: &Value) -> Result<Reasoning, String> {
+    match value.as_str() {
+        Some("live") => Ok(Reasoning::Live),
+        Some("hold") => Ok(Reasoning::Hold),
+        Some("drop") => Ok(Reasoning::Drop),
+        _ => Err("must be \"live\", \"hold\" or \"drop\"".to_owned()),
+    }
 }
 
 fn log_level(value: &Value) -> Result<String, String> {

@@ -1,41 +1,64 @@
-//! One upstream reply read to its end, within a limit.
+//! One upstream reply as it comes, within a limit.
 
 use super::Error;
-use crate::{
-    backend::Events,
-    chat::{Call, Event, Reply, id},
-};
-use futures_util::StreamExt;
+use crate::chat::{Call, Event, Reply, id};
 use std::collections::HashSet;
 
 /// White space at the end of a text after which it is asked whether there is enough. Deep indentation stays below it.
 const WHITE_SPACE_MAX: usize = 256;
 
-/// Reads `events` to their end, or until nothing but white space comes and what was said is `enough`, which stops the model; what it costs
-/// is not known then. The reply's calls have distinct ids. Fails with the first error among the events, or when the reply exceeds
-/// `bytes_max`.
-pub(super) async fn reply(mut events: Events, bytes_max: usize, enough: impl Fn(&Reply) -> bool) -> Result<Reply, Error> {
-    let mut reply = Reply::default();
-    let mut room = bytes_max;
-    let mut ask_at = WHITE_SPACE_MAX;
-    while let Some(event) = events.next().await {
-        let event = event?;
-        room = room.checked_sub(size(&event)).ok_or(Error::ReplyTooLong(bytes_max))?;
-        reply.add(event);
-        let padding = reply.content.len() - reply.content.trim_end().len();
-        if padding < WHITE_SPACE_MAX {
-            ask_at = WHITE_SPACE_MAX;
-        } else if padding >= ask_at {
-            if enough(&reply) {
-                tracing::debug!("reply ended: nothing but white space comes");
-                break;
-            }
-            // Asking reads the whole text: twice as much white space must come before the next time.
-            ask_at = padding * 2;
-        }
+/// A reply in the making.
+#[derive(Debug)]
+pub(super) struct Accumulator {
+    reply: Reply,
+    bytes_max: usize,
+    bytes: usize,
+    /// So much white space at the end is worth the next look.
+    look_at: usize,
+}
+
+impl Accumulator {
+    /// An empty reply that may grow to `bytes_max`.
+    pub(super) fn new(bytes_max: usize) -> Self {
+        Self { reply: Reply::default(), bytes_max, bytes: 0, look_at: WHITE_SPACE_MAX }
     }
-    give_ids(&mut reply.calls);
-    Ok(reply)
+
+    /// Takes the next event. Fails when the reply exceeds the limit.
+    pub(super) fn push(&mut self, event: Event) -> Result<(), Error> {
+        self.charge(&event)?;
+        self.reply.add(event);
+        Ok(())
+    }
+
+    /// Counts an event that is not kept.
+    pub(super) fn charge(&mut self, event: &Event) -> Result<(), Error> {
+        self.bytes += size(event);
+        if self.bytes > self.bytes_max { Err(Error::ReplyTooLong(self.bytes_max)) } else { Ok(()) }
+    }
+
+    /// The reply so far.
+    pub(super) fn reply(&self) -> &Reply {
+        &self.reply
+    }
+
+    /// Whether nothing but white space has come for a while, and what was said is `enough`. Looks seldom, since `enough` reads all of it.
+    pub(super) fn is_padded(&mut self, enough: impl Fn(&Reply) -> bool) -> bool {
+        let padding = self.reply.content.len() - self.reply.content.trim_end().len();
+        if padding < WHITE_SPACE_MAX {
+            self.look_at = WHITE_SPACE_MAX;
+        }
+        if padding < self.look_at {
+            return false;
+        }
+        self.look_at = padding * 2;
+        enough(&self.reply)
+    }
+
+    /// The reply. Its calls have distinct ids.
+    pub(super) fn finish(mut self) -> Reply {
+        give_ids(&mut self.reply.calls);
+        self.reply
+    }
 }
 
 fn size(event: &Event) -> usize {

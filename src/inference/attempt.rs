@@ -1,19 +1,22 @@
 //! The attempts of one turn: ask, judge, correct, ask again, until there is an answer or the retries are used up.
 
 use super::{
-    Config, Error, Guardrails, accumulate,
+    Config, Error, Guardrails,
+    hearing::Hearing,
+    hold::Hold,
     judge::{self, Answer, Correction, Terms, Verdict},
     offer::{Cache, Offer},
 };
 use crate::{
     backend::{self, Backend, Offered, Prompt},
     chat::{
-        Event, FinishReason, Message, Meta, Reply, Report, Request, ToolChoice, Usage,
+        Event, FinishReason, Message, Meta, Report, Request, ToolChoice, Usage,
         report::{Attempt, Fault, Guardrail},
     },
 };
 use async_stream::try_stream;
 use futures_core::Stream;
+use futures_util::StreamExt;
 use std::sync::Arc;
 
 /// Asks one backend under the guardrails.
@@ -34,8 +37,8 @@ impl Engine {
         self.config.guardrails
     }
 
-    /// The events of the answer to `request`: `Settled` first, then one complete reply. Ends after the first error. Dropping it ends the
-    /// upstream call.
+    /// The events of the answer to `request`: one complete reply, each text as soon as it is certain. `Settled` comes first where
+    /// nothing was certain before the end. Ends after the first error. Dropping it ends the upstream call.
     pub fn complete(
         self: &Arc<Self>,
         request: Arc<Request>,
@@ -44,9 +47,18 @@ impl Engine {
         let mut attempts = Attempts::new(Arc::clone(self), request, guardrails);
         try_stream! {
             loop {
-                let reply = attempts.ask().await;
-                let Some(answer) = attempts.judge(reply)? else { continue };
-                for event in attempts.tell(answer) {
+                let mut events = attempts.engine.backend.stream(attempts.prompt());
+                let mut hearing = Hearing::new(&attempts.engine.config);
+                while !hearing.is_over() && let Some(event) = events.next().await {
+                    for shown in attempts.show(&mut hearing, event) {
+                        yield shown;
+                    }
+                }
+                hearing.catch_up(&mut events).await;
+                // Stops the model where it still speaks.
+                drop(events);
+                let Some((answer, hold)) = attempts.judge(hearing)? else { continue };
+                for event in attempts.tell(answer, &hold) {
                     yield event;
                 }
                 break;
@@ -73,6 +85,8 @@ struct Attempts {
     usage: Usage,
     /// Of the first reply: one answer has one id, however often the model was asked.
     meta: Option<Meta>,
+    /// Whether the answer has begun.
+    started: bool,
 }
 
 impl Attempts {
@@ -91,6 +105,7 @@ impl Attempts {
             tool_errors: 0,
             usage: Usage::default(),
             meta: None,
+            started: false,
         }
     }
 
@@ -107,33 +122,41 @@ impl Attempts {
         Terms { request: &self.request, offer: &self.offer, guardrails: self.guardrails }
     }
 
-    async fn ask(&self) -> Result<Reply, Error> {
-        let events = self.engine.backend.stream(self.prompt());
-        accumulate::reply(events, self.engine.config.reply_bytes_max, |reply| self.terms().is_padded_call(reply)).await
+    /// What is shown of `event`, led in by the reply's own beginning.
+    fn show(&mut self, hearing: &mut Hearing, event: Result<Event, backend::Error>) -> impl Iterator<Item = Event> + use<> {
+        let shown = hearing.take(event, self.terms());
+        let begun = shown.as_ref().and_then(|_| self.begin(hearing.meta()));
+        begun.into_iter().chain(shown)
+    }
+
+    /// The beginning of the answer, once.
+    fn begin(&mut self, meta: &Meta) -> Option<Event> {
+        (!std::mem::replace(&mut self.started, true)).then(|| Event::Started(self.meta.clone().unwrap_or_else(|| meta.clone())))
     }
 
     /// The answer, or `None` when the model is to be asked again. Fails when the backend failed, or when the model was asked often enough
     /// and calls wrongly still.
-    fn judge(&mut self, reply: Result<Reply, Error>) -> Result<Option<Answer>, Error> {
-        let mut reply = match reply {
-            Ok(reply) => reply,
-            Err(error) => return self.settle_for_text(error).map(Some),
+    fn judge(&mut self, hearing: Hearing) -> Result<Option<(Answer, Hold)>, Error> {
+        let (reply, hold) = match hearing.finish() {
+            (Ok(reply), hold) => (reply, hold),
+            (Err(error), hold) if hold.is_committed() => return Err(error),
+            (Err(error), hold) => return Ok(Some((self.settle_for_text(error)?, hold))),
         };
         self.usage += reply.usage;
-        self.meta.get_or_insert_with(|| std::mem::take(&mut reply.meta));
+        self.meta.get_or_insert_with(|| reply.meta.clone());
         let terms = self.terms();
         let mut note = Attempt::default();
         let correction = match judge::judge(reply, terms, &mut note) {
             Verdict::Accept(answer) => {
                 self.history.push(note);
-                return Ok(Some(answer));
+                return Ok(Some((answer, hold)));
             }
             Verdict::Correct(correction) => correction,
         };
         note.fault = Some(correction.fault);
         note.detail = Some(correction.detail.clone());
         self.history.push(note);
-        self.correct(correction)
+        Ok(self.correct(correction)?.map(|answer| (answer, hold)))
     }
 
     fn correct(&mut self, correction: Correction) -> Result<Option<Answer>, Error> {
@@ -190,7 +213,7 @@ impl Attempts {
     }
 
     /// The answer as events.
-    fn tell(&mut self, answer: Answer) -> Vec<Event> {
+    fn tell(&mut self, answer: Answer, hold: &Hold) -> Vec<Event> {
         let report = self.report();
         // They belong to a reply that stands as it was said, not to one that others led up to.
         let logprobs = if report.guardrail == Guardrail::Clean { answer.logprobs } else { Vec::new() };
@@ -199,11 +222,12 @@ impl Attempts {
             None if answer.calls.is_empty() => FinishReason::Stop,
             None => FinishReason::ToolCalls,
         };
-        let mut events = vec![Event::Settled(report), Event::Started(self.meta.take().unwrap_or_default())];
+        let mut events = vec![Event::Settled(report)];
+        events.extend(self.begin(&Meta::default()));
         let say = |text: String, event: fn(String) -> Event| (!text.is_empty()).then(|| event(text));
         events.extend(say(answer.reasoning, Event::Reasoning));
         events.extend(logprobs.into_iter().map(Event::Logprobs));
-        events.extend(say(answer.content, Event::Content));
+        events.extend(say(hold.rest(&answer.content), Event::Content));
         events.extend(say(answer.refusal, Event::Refusal));
         events.extend(answer.calls.into_iter().map(Event::CallStarted));
         events.extend([Event::Finished(finish), Event::Usage(self.usage)]);

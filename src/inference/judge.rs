@@ -9,6 +9,7 @@ use super::{
 };
 use crate::chat::{
     Call, FinishReason, Message, Reply, Request, ToolChoice, id,
+    reply::PARAGRAPH,
     report::{Attempt, Fault},
 };
 use serde_json::{json, value::RawValue};
@@ -89,6 +90,22 @@ impl Terms<'_> {
         padded && self.guardrails.rescue && self.call_is_due() && rescue::rescue(&reply.content, self.offer).is_some_and(alone)
     }
 
+    /// Whether `call`, which is complete, would have to be corrected.
+    pub(super) fn is_bad(&self, call: &Call) -> bool {
+        matches!(examine(&mut call.clone(), *self, &mut Attempt::default()), Judged::Bad(_))
+    }
+
+    /// Whether `call`, which is complete, is one for the client.
+    pub(super) fn is_good(&self, call: &Call) -> bool {
+        matches!(examine(&mut call.clone(), *self, &mut Attempt::default()), Judged::Good)
+    }
+
+    /// Whether no such tool may be called, which its name alone tells.
+    pub(super) fn is_unknown(&self, call: &Call) -> bool {
+        let may_be_called = self.offer.find(&call.name).is_some() && self.named().is_none_or(|named| named == call.name);
+        self.guardrails.validate && !may_be_called
+    }
+
     fn named(&self) -> Option<&str> {
         match &self.request.tool_choice {
             ToolChoice::Named(name) => Some(name),
@@ -113,7 +130,7 @@ fn what_there_is(mut reply: Reply, reason: FinishReason, terms: Terms<'_>, note:
     if !terms.request.parallel_tool_calls {
         calls.truncate(1);
     }
-    let messages = spoken.iter().map(|call| respond::cut_message(&call.arguments)).collect();
+    let messages = spoken.iter().filter_map(|call| respond::message(&call.arguments)).collect();
     Answer { calls, cut: Some(reason), ..text(reply, messages) }
 }
 
@@ -124,23 +141,17 @@ fn all_as_text(mut reply: Reply) -> Answer {
     text(reply, calls)
 }
 
-/// What `reply` says in words, and then `more`. Log probabilities stay only where nothing is added.
+/// What `reply` says in words, with `more` where its calls began. Log probabilities stay only where nothing is added.
 fn text(reply: Reply, more: Vec<String>) -> Answer {
     let (content, logprobs) = if more.is_empty() {
         (reply.content, reply.logprobs)
     } else {
-        (paragraphs(std::iter::once(reply.content).chain(more)), Vec::new())
+        let (before, after) = reply.content.split_at_checked(reply.calls_at.unwrap_or(reply.content.len())).unwrap_or_default();
+        let parts = std::iter::once(before).chain(more.iter().map(String::as_str)).chain(std::iter::once(after));
+        let parts: Vec<&str> = parts.filter(|part| !part.trim().is_empty()).collect();
+        (parts.join(PARAGRAPH), Vec::new())
     };
     Answer { reasoning: reply.reasoning, content, refusal: reply.refusal, logprobs, ..Answer::default() }
-}
-
-/// The parts that say something, a blank line between them. A single part keeps its white space.
-fn paragraphs(parts: impl Iterator<Item = String>) -> String {
-    let parts: Vec<String> = parts.filter(|part| !part.trim().is_empty()).collect();
-    match <[String; 1]>::try_from(parts) {
-        Ok([only]) => only,
-        Err(parts) => parts.iter().map(|part| part.trim()).collect::<Vec<_>>().join("\n\n"),
-    }
 }
 
 /// Replaces text that is calls by the calls. Returns what was said, in case they come to nothing.
@@ -187,6 +198,7 @@ fn judge_calls(mut reply: Reply, said: Option<Answer>, terms: Terms<'_>, note: &
         calls.push((call, judged));
     }
     drop_what_need_not_be_right(&mut calls, terms);
+    drop_what_came_too_late(&mut calls, note);
     let complaints = calls.iter().filter_map(|(_, judged)| match judged {
         Judged::Bad(complaint) => Some(complaint),
         Judged::Says(_) | Judged::Good => None,
@@ -246,6 +258,18 @@ fn drop_what_need_not_be_right(calls: &mut Vec<(Call, Judged)>, terms: Terms<'_>
         let wanted = terms.request.parallel_tool_calls && !terms.offer.is_respond(&call.name);
         is_first || wanted || matches!(judged, Judged::Says(_))
     });
+}
+
+/// What `respond` says is shown as it comes, unless a call before it was wrong. From there on the answer stands, and a wrong call behind it
+/// is left out.
+fn drop_what_came_too_late(calls: &mut Vec<(Call, Judged)>, note: &mut Attempt) {
+    let speaks = |(_, judged): &(Call, Judged)| matches!(judged, Judged::Says(message) if !message.trim().is_empty());
+    let is_bad = |(_, judged): &(Call, Judged)| matches!(judged, Judged::Bad(_));
+    let Some(spoken) = calls.iter().position(speaks).filter(|spoken| !calls.iter().take(*spoken).any(is_bad)) else { return };
+    if let Some((_, Judged::Bad(complaint))) = calls.iter().skip(spoken).find(|call| is_bad(call)) {
+        note.detail = Some(format!("left out beside the answer: {}", complaint.what));
+    }
+    calls.retain(|call| !is_bad(call));
 }
 
 /// Good calls as the client sees them: what `respond` says becomes content.

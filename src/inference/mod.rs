@@ -1,11 +1,13 @@
 //! From a prompt to a correct reply: the attempts, and what stands between a model's words and the caller.
 //!
-//! A reply is read in the order `rescue` (calls written as text), `validate` (names, arguments, schema), `respond` (the synthetic
+//! While a reply comes, `hearing` gathers it and `hold` says what may be shown. It is read in the order `rescue` (calls written as text), `validate` (names, arguments, schema), `respond` (the synthetic
 //! answer tool), and judged: accepted, or answered with `nudge` messages and asked again.
 
 mod accumulate;
 pub mod attempt;
 mod error;
+mod hearing;
+mod hold;
 mod judge;
 mod nudge;
 pub mod offer;
@@ -36,6 +38,17 @@ impl Guardrails {
     pub const NONE: Self = Self { respond: false, rescue: false, validate: false, nudge: false };
 }
 
+/// What becomes of the model's reasoning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reasoning {
+    /// Shown as it comes, that of replies which are corrected later too.
+    Live,
+    /// Shown with the answer that it led to.
+    Hold,
+    /// Not shown.
+    Drop,
+}
+
 /// The settings of the guardrails.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
@@ -45,6 +58,8 @@ pub struct Config {
     pub max_retries: u32,
     /// How many replies may have wrong arguments.
     pub max_tool_errors: u32,
-    /// How many bytes of one reply are kept.
+    /// What becomes of the model's reasoning.
+    pub reasoning: Reasoning,
+    /// How many bytes of one reply are read.
     pub reply_bytes_max: usize,
 }

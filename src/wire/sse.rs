@@ -8,6 +8,9 @@ use std::ops::Range;
 /// The frame that ends an OpenAI stream.
 pub const DONE: &[u8] = b"data: [DONE]\n\n";
 
+/// A comment, which clients skip.
+pub const COMMENT: &[u8] = b": toolgate\n\n";
+
 /// Cuts a byte stream into the payloads of its events.
 #[derive(Debug)]
 pub struct Decoder {

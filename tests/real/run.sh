@@ -53,10 +53,9 @@ print(json.dumps({"model": sys.argv[1], "stream": True, "temperature": 0, "max_t
 PYTHON
   )
   say "" "asking: What is the weather in Paris?   (with a tool get_weather, streamed)"
-  curl --silent --show-error --no-buffer --max-time 300 --dump-header "$logs/headers" \
+  curl --silent --show-error --no-buffer --max-time 300 --header 'x-toolgate-explain: 1' \
     --header 'content-type: application/json' --data "$question" "$1/v1/chat/completions" |
     python3 "$here/show_answer.py" || fail "no get_weather call for Paris came back"
-  grep -i -E '^x-toolgate-(attempts|guardrail):' "$logs/headers" | tr -d '\r' | sed 's/^/  /' >&2
 }
 
 [ -x "$toolgate" ] || fail "no toolgate binary at $toolgate: build it with cargo build --release, or set TOOLGATE_BIN"

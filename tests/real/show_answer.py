@@ -9,7 +9,8 @@ for line in sys.stdin:
     raw.append(line)
     if not line.startswith("data:") or line[5:].strip() == "[DONE]":
         continue
-    for choice in json.loads(line[5:]).get("choices", []):
+    chunk = json.loads(line[5:])
+    for choice in chunk.get("choices", []):
         delta = choice["delta"]
         print(delta.get("content") or "", end="", flush=True)
         for part in delta.get("tool_calls") or []:
@@ -22,6 +23,9 @@ for line in sys.stdin:
             print(function.get("arguments") or "", end="", flush=True)
         if choice.get("finish_reason"):
             print(f"\n  finished  {choice['finish_reason']}", flush=True)
+    if "toolgate" in chunk:
+        report = chunk["toolgate"]
+        print(f"  guardrail {report['guardrail']}, attempts {len(report['attempts'])}", flush=True)
 
 if not calls:
     # An error comes as a plain JSON body, and it is the explanation.

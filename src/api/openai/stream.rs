@@ -109,6 +109,11 @@ impl Encoder {
     }
 }
 
+/// A frame that says only that the stream lives.
+pub fn comment() -> Bytes {
+    Bytes::from_static(sse::COMMENT)
+}
+
 /// The frame that ends a stream well.
 pub fn done() -> Bytes {
     Bytes::from_static(sse::DONE)

@@ -17,6 +17,7 @@ use bytes::Bytes;
 use futures_core::Stream;
 use futures_util::StreamExt;
 use hyper::{Request, Response, StatusCode, body::Incoming, http::request::Parts};
+use std::time::Duration;
 
 pub(in crate::server) async fn complete(state: &State, request: Request<Incoming>) -> Result<Response<reply::Body>, Problem> {
     let (head, incoming) = request.into_parts();
@@ -32,7 +33,7 @@ pub(in crate::server) async fn complete(state: &State, request: Request<Incoming
     let about = About { model: request.model.clone(), explain: headers::explain(&head.headers) };
     let (stream, include_usage) = (request.stream, request.include_usage);
     let run = state.agent.run(request, guardrails);
-    if stream { answer_stream(run, Encoder::new(about, include_usage)).await } else { answer(run, &about).await }
+    if stream { answer_stream(state, run, Encoder::new(about, include_usage)).await } else { answer(run, &about).await }
 }
 
 /// The short cut: the client's bytes go up, the backend's come down.
@@ -55,42 +56,64 @@ async fn answer(mut run: Run, about: &About) -> Result<Response<reply::Body>, Pr
     Ok(response)
 }
 
-/// The head leaves with the first event: until then a failure still has a status of its own.
-async fn answer_stream(mut run: Run, encoder: Encoder) -> Result<Response<reply::Body>, Problem> {
-    let first = run.next().await.transpose()?;
+/// The head leaves with the first event, or after a grace without one: a failure until then has a status of its own.
+async fn answer_stream(state: &State, mut run: Run, encoder: Encoder) -> Result<Response<reply::Body>, Problem> {
+    let first = match tokio::time::timeout(state.config.head_grace, run.next()).await {
+        Ok(first) => first.transpose()?.map_or(Next::End, Next::Event),
+        Err(_) => Next::Silence,
+    };
     let report = match &first {
-        Some(Event::Settled(report)) => Some(report.clone()),
+        Next::Event(Event::Settled(report)) => Some(report.clone()),
         _ => None,
     };
-    let mut response = reply::events(frames(first, run, encoder));
+    let mut response = reply::events(frames(first, run, encoder, state.config.keep_alive));
     if let Some(report) = &report {
         headers::report(response.headers_mut(), report);
     }
     Ok(response)
 }
 
-fn frames(first: Option<Event>, mut run: Run, mut encoder: Encoder) -> impl Stream<Item = Bytes> + Send {
+/// What comes next in a stream.
+enum Next {
+    Event(Event),
+    Failure(Problem),
+    /// Nothing for a while.
+    Silence,
+    End,
+}
+
+async fn next(run: &mut Run, keep_alive: Duration) -> Next {
+    match tokio::time::timeout(keep_alive, run.next()).await {
+        Ok(Some(Ok(event))) => Next::Event(event),
+        Ok(Some(Err(problem))) => Next::Failure(problem),
+        Ok(None) => Next::End,
+        Err(_) => Next::Silence,
+    }
+}
+
+fn frames(first: Next, mut run: Run, mut encoder: Encoder, keep_alive: Duration) -> impl Stream<Item = Bytes> + Send {
     stream! {
-        let mut next = first.map(Ok);
+        let mut coming = first;
         loop {
-            match next {
-                Some(Ok(event)) => {
+            match coming {
+                Next::Event(event) => {
                     let frames = encoder.encode(event);
                     if !frames.is_empty() {
                         yield frames;
                     }
                 }
+                Next::Silence => yield stream::comment(),
                 // No `[DONE]`: clients must not take what came before for the whole.
-                Some(Err(problem)) => {
+                Next::Failure(problem) => {
                     yield stream::failure(&problem);
                     break;
                 }
-                None => {
+                Next::End => {
                     yield stream::done();
                     break;
                 }
             }
-            next = run.next().await;
+            coming = next(&mut run, keep_alive).await;
         }
     }
 }

@@ -16,6 +16,8 @@ mod answers;
 
 mod stream;
 
+mod live;
+
 mod switches;
 
 mod schemas;

@@ -6,7 +6,7 @@ mod reply;
 mod sse;
 mod upstream;
 
-pub(crate) use client::{Answer, Client, Raw};
+pub(crate) use client::{Answer, Client, Raw, Streaming};
 pub(crate) use proxy::Proxy;
 pub(crate) use reply::Reply;
 pub(crate) use sse::{events, fold};

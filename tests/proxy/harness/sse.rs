@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-/// The chunks of a stream that ended well.
+/// The chunks of a stream that ended well, without the comments between them.
 pub(crate) fn events(stream: &[u8]) -> Vec<Value> {
     let text = std::str::from_utf8(stream).unwrap();
     let body = text.strip_suffix("data: [DONE]\n\n").unwrap_or_else(|| panic!("no [DONE] at the end: {text}"));
     let payload = |frame: &str| serde_json::from_str(frame.strip_prefix("data: ").unwrap()).unwrap();
-    body.split_terminator("\n\n").map(payload).collect()
+    body.split_terminator("\n\n").filter(|frame| !frame.starts_with(':')).map(payload).collect()
 }
 
 /// The completion that the chunks make. Fails where an official client would stumble: see each assertion.

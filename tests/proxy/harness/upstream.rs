@@ -71,6 +71,8 @@ struct Shared {
     received: watch::Sender<usize>,
     /// When exchanges ended before their response did.
     cancelled: watch::Sender<Vec<Instant>>,
+    /// Exchanges that came to their end.
+    finished: AtomicUsize,
     connections: AtomicUsize,
     open: watch::Sender<usize>,
     keep: Keep,
@@ -96,6 +98,7 @@ impl Upstream {
             requests: watch::Sender::new(Vec::new()),
             received: watch::Sender::new(0),
             cancelled: watch::Sender::new(Vec::new()),
+            finished: AtomicUsize::new(0),
             connections: AtomicUsize::new(0),
             open: watch::Sender::new(0),
             keep,
@@ -149,6 +152,11 @@ impl Upstream {
 
     pub(crate) fn cancellations(&self) -> usize {
         self.shared.cancelled.borrow().len()
+    }
+
+    /// Exchanges whose response was sent to its end.
+    pub(crate) fn finished(&self) -> usize {
+        self.shared.finished.load(Ordering::SeqCst)
     }
 
     /// Waits until no connection is open.
@@ -286,7 +294,9 @@ struct Exchange {
 
 impl Drop for Exchange {
     fn drop(&mut self) {
-        if !self.whole {
+        if self.whole {
+            self.shared.finished.fetch_add(1, Ordering::SeqCst);
+        } else {
             self.shared.cancelled.send_modify(|times| times.push(Instant::now()));
         }
     }

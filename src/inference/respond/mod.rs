@@ -3,6 +3,8 @@
 //! Small models take "call a tool or answer" badly and "call one of these tools" well. Trusting their own signal that text was
 //! meant costs most of the correct calls, so answering becomes a tool too. The client never sees it.
 
+pub(super) mod message;
+
 use crate::{
     chat::{Request, ToolChoice},
     inference::offer::Tool,
@@ -52,9 +54,15 @@ pub(super) fn append(tools: &[u8]) -> Bytes {
     array.freeze()
 }
 
-/// The message in `arguments`: `message`, or the only string where the model gave it another name, or the arguments themselves when they
-/// are a string. `None` when there is none to read.
+/// The message in `arguments`, whole or cut off: `message`, or the only string where the model gave it another name, or the arguments
+/// themselves when they are a string. `None` when there is none to read.
 pub(super) fn message(arguments: &str) -> Option<String> {
+    let mut reader = message::Reader::default();
+    reader.push(arguments);
+    let text = reader.take();
+    if !text.is_empty() {
+        return Some(text);
+    }
     match serde_json::from_str(arguments).ok()? {
         Value::String(text) => match serde_json::from_str(&text) {
             Ok(Value::Object(fields)) => only_string(fields),
@@ -76,42 +84,6 @@ fn only_string(mut fields: Map<String, Value>) -> Option<String> {
     }
 }
 
-/// The message as far as it goes, from arguments that a token limit cut off. Empty when the cut came before it.
-pub(super) fn cut_message(arguments: &str) -> String {
-    let Some(start) = arguments.find("\"message\"") else { return String::new() };
-    let rest = arguments.get(start + "\"message\"".len()..).unwrap_or_default().trim_start();
-    let Some(text) = rest.strip_prefix(':').map(str::trim_start).and_then(|rest| rest.strip_prefix('"')) else {
-        return String::new();
-    };
-    let end = closing_quote(text).unwrap_or(text.len());
-    let mut text = text.get(..end).unwrap_or_default();
-    // An escape that was cut in the middle (at most `\uD83D\uDE0` long) is dropped.
-    for _ in 0..12 {
-        if let Ok(message) = serde_json::from_str(&format!("\"{text}\"")) {
-            return message;
-        }
-        let Some((last, _)) = text.char_indices().next_back() else { break };
-        text = text.get(..last).unwrap_or_default();
-    }
-    String::new()
-}
-
-fn closing_quote(text: &str) -> Option<usize> {
-    let mut escaped = false;
-    text.char_indices().find_map(|(at, c)| match c {
-        _ if escaped => {
-            escaped = false;
-            None
-        }
-        '\\' => {
-            escaped = true;
-            None
-        }
-        '"' => Some(at),
-        _ => None,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -125,19 +97,6 @@ mod tests {
     }
 
     #[test]
-    fn a_message_is_read_as_far_as_it_goes() {
-        let check = |arguments: &str, expected: &str| assert_eq!(cut_message(arguments), expected, "{arguments}");
-        check(r#"{"message": "all of it"}"#, "all of it");
-        check(r#"{"message":"half of i"#, "half of i");
-        check(r#"{"message":"an escape \n and \"quotes\" and a cut one \u00"#, "an escape \n and \"quotes\" and a cut one ");
-        check(r#"{"message":"a smile \ud83d\ude"#, "a smile ");
-        check(r#"{"message":"back\"#, "back");
-        check(r#"{"message""#, "");
-        check(r#"{"mess"#, "");
-        check("", "");
-    }
-
-    #[test]
     fn a_message_is_read_wherever_it_can_only_be() {
         let check = |arguments: &str, expected: Option<&str>| assert_eq!(message(arguments).as_deref(), expected, "{arguments}");
         check(r#"{"message":"hi","to":"you"}"#, Some("hi"));
@@ -147,6 +106,7 @@ mod tests {
         check(r#"{"text":"hi","tone":"kind"}"#, None);
         check(r#"{"message":3}"#, None);
         check("{}", None);
+        check(r#"{"message":"cut of"#, Some("cut of"));
         check("no JSON", None);
     }
 }

@@ -1,0 +1,101 @@
+//! What of a running reply may be shown at once, and when it need not be read further.
+//!
+//! **What was shown is the beginning of the answer**: what `respond` says, once nothing before it can fail. All other text and calls are
+//! held until the reply is judged. A reply that is wrong already, or that holds all that is wanted, is given up, which stops the model.
+
+use super::{judge::Terms, respond::message::Reader};
+use crate::chat::{Event, Reply};
+
+/// Decides about the events of one reply.
+#[derive(Debug, Default)]
+pub(super) struct Hold {
+    /// The `respond` call that is shown as it comes, by its number: the first of a reply. Others are held.
+    speaking: Option<(usize, Reader)>,
+    /// What was read of it and not shown: blank text, since a blank message is none.
+    pending: String,
+    /// The content shown so far.
+    shown: String,
+}
+
+/// What an event is about, kept when the event itself has gone into the reply.
+#[derive(Debug)]
+pub(super) enum Heard {
+    /// A call began.
+    Call,
+    /// A call went on.
+    Arguments {
+        /// Which one.
+        index: usize,
+        /// With what.
+        fragment: String,
+    },
+    /// Anything else.
+    Else,
+}
+
+impl Heard {
+    /// What `event` is about.
+    pub(super) fn in_event(event: &Event) -> Self {
+        match event {
+            Event::CallStarted(_) => Self::Call,
+            Event::CallArguments { index, fragment } => Self::Arguments { index: *index, fragment: fragment.clone() },
+            _ => Self::Else,
+        }
+    }
+}
+
+impl Hold {
+    /// Whether content was shown: from then on the answer is this one.
+    pub(super) fn is_committed(&self) -> bool {
+        !self.shown.is_empty()
+    }
+
+    /// What of `content`, the answer's, was not shown yet.
+    pub(super) fn rest(&self, content: &str) -> String {
+        let rest = content.strip_prefix(self.shown.as_str());
+        debug_assert!(rest.is_some(), "{:?} was shown, which is not the beginning of {content:?}", self.shown);
+        rest.unwrap_or_default().to_owned()
+    }
+
+    /// What may be shown after `heard`, which `reply` holds already.
+    pub(super) fn show(&mut self, heard: &Heard, reply: &Reply, terms: Terms<'_>) -> Option<Event> {
+        match heard {
+            Heard::Call => {
+                let (call, before) = reply.calls.split_last()?;
+                let may_speak = self.speaking.is_none() && terms.offer.is_respond(&call.name);
+                if may_speak && !before.iter().any(|call| terms.is_bad(call)) {
+                    self.speaking = Some((before.len(), Reader::default()));
+                    return self.say(&call.arguments, reply);
+                }
+                None
+            }
+            Heard::Arguments { index, fragment } => {
+                self.speaking.as_ref().filter(|(speaking, _)| speaking == index)?;
+                self.say(fragment, reply)
+            }
+            Heard::Else => None,
+        }
+    }
+
+    /// Whether nothing that may still come can matter: a call of an unknown tool has begun, or a second call where one is wanted.
+    pub(super) fn is_enough(&self, heard: &Heard, reply: &Reply, terms: Terms<'_>) -> bool {
+        let (Heard::Call, Some((call, before))) = (heard, reply.calls.split_last()) else { return false };
+        let has_one = !terms.request.parallel_tool_calls && before.iter().any(|call| terms.is_good(call));
+        has_one || (terms.is_unknown(call) && !self.is_committed())
+    }
+
+    fn say(&mut self, fragment: &str, reply: &Reply) -> Option<Event> {
+        let (_, reader) = self.speaking.as_mut()?;
+        reader.push(fragment);
+        self.pending.push_str(&reader.take());
+        if !self.is_committed() {
+            if self.pending.trim().is_empty() {
+                return None;
+            }
+            self.pending.insert_str(0, &reply.lead());
+        }
+        let text = std::mem::take(&mut self.pending);
+        self.shown.push_str(&text);
+        (!text.is_empty()).then_some(Event::Content(text))
+    }
+}
