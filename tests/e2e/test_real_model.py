@@ -81,14 +81,18 @@ def test_a_guarded_answer_has_the_complete_shape(toolgate):
 
 
 def test_a_guarded_stream_is_well_formed(toolgate):
-    answer = toolgate.chat(weather(stream=True))
+    answer = toolgate.chat(weather(stream=True), {"x-toolgate-explain": "1"})
     assert answer.status == 200
     assert answer.headers["content-type"].startswith("text/event-stream")
-    assert answer.headers["x-toolgate-guardrail"] in ("rescued", "nudged")
-    *events, done, end = answer.body.decode().split("\n\n")
+    *frames, done, end = answer.body.decode().split("\n\n")
     assert (done, end) == ("data: [DONE]", "")
+    events = [frame for frame in frames if not frame.startswith(":")]
     assert all(event.startswith("data: ") for event in events)
-    assert all(json.loads(event[6:])["object"] == "chat.completion.chunk" for event in events)
+    chunks = [json.loads(event[6:]) for event in events]
+    assert all(chunk["object"] == "chat.completion.chunk" for chunk in chunks)
+    # The head has left before the model was done: the explanation comes at the end.
+    [report] = [chunk["toolgate"] for chunk in chunks if "toolgate" in chunk]
+    assert report["guardrail"] in ("rescued", "nudged")
 
 
 def test_explain_says_what_happened(toolgate):
