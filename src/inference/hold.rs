@@ -4,7 +4,7 @@
 //! held until the reply is judged. A reply that is wrong already, or that holds all that is wanted, is given up, which stops the model.
 
 use super::{judge::Terms, respond::message::Reader};
-use crate::chat::{Event, Reply};
+use crate::chat::{Event, Reply, ToolChoice};
 
 /// Decides about the events of one reply.
 #[derive(Debug, Default)]
@@ -80,6 +80,9 @@ impl Hold {
     /// Whether nothing that may still come can matter: a call of an unknown tool has begun, or a second call where one is wanted.
     pub(super) fn is_enough(&self, heard: &Heard, reply: &Reply, terms: Terms<'_>) -> bool {
         let (Heard::Call, Some((call, before))) = (heard, reply.calls.split_last()) else { return false };
+        if terms.request.tool_choice == ToolChoice::None || terms.offer.is_respond(&call.name) {
+            return false;
+        }
         let has_one = !terms.request.parallel_tool_calls && before.iter().any(|call| terms.is_good(call));
         has_one || (terms.is_unknown(call) && !self.is_committed())
     }

@@ -143,3 +143,22 @@ async fn a_reader_that_leaves_stops_the_model() {
     let cancelled = tokio::time::timeout(PATIENCE, upstream.cancelled()).await.unwrap();
     assert!(cancelled - left < Duration::from_millis(50), "{:?}", cancelled - left);
 }
+
+#[tokio::test]
+async fn what_is_said_beside_the_one_call_is_heard_to_its_end() {
+    let message = format!("Looking. {}", "word ".repeat(60));
+    let spoken = json!({"message": message}).to_string();
+    let reply = Reply::calls(&[("get_weather", r#"{"city":"Paris"}"#), ("respond", &spoken)]).in_pieces_of(30).dripping(PAUSE / 8);
+    let (proxy, _upstream) = proxy_before([reply]).await;
+    let answer = proxy.ask(&question_with(json!({"parallel_tool_calls": false}))).await;
+    assert_eq!((answer.content(), answer.calls().len()), (message, 1));
+}
+
+#[tokio::test]
+async fn where_tools_are_withheld_nothing_is_given_up() {
+    let long = json!({"text": "word ".repeat(60)}).to_string();
+    let (proxy, upstream) = proxy_before([Reply::call("wether", &long).in_pieces_of(30).dripping(PAUSE / 8)]).await;
+    let answer = proxy.ask(&question_with(json!({"tool_choice": "none"}))).await;
+    assert!(answer.content().contains("word word \\\"}"), "{}", answer.content());
+    assert_eq!(upstream.cancellations(), 0);
+}
