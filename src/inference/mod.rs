@@ -16,6 +16,9 @@ pub mod rescue;
 pub mod respond;
 mod validate;
 
+#[cfg(test)]
+mod tests;
+
 pub use attempt::Engine;
 pub use error::Error;
 
