@@ -1,22 +1,24 @@
 //! The composition root: every part built in order, and the order in which they stop.
 
+use std::{
+    net::{Ipv4Addr, Ipv6Addr, SocketAddr},
+    process::ExitCode,
+    sync::Arc,
+};
+
+use anyhow::{Context, bail};
+use hyper::Uri;
+use tokio::{
+    net::TcpListener,
+    signal::unix::{Signal, SignalKind, signal},
+};
+
 use crate::{
     agent::Agent,
     backend::{self, Target, llama_server::LlamaServer, readiness::Readiness},
     config::Config,
     inference::Engine,
     server::{self, State},
-};
-use anyhow::{Context, bail};
-use hyper::Uri;
-use std::{
-    net::{Ipv4Addr, Ipv6Addr, SocketAddr},
-    process::ExitCode,
-    sync::Arc,
-};
-use tokio::{
-    net::TcpListener,
-    signal::unix::{Signal, SignalKind, signal},
 };
 
 /// What a shell reports for a process ended by SIGINT; a second signal ends this one as abruptly.

@@ -1,11 +1,5 @@
 //! The commands: `serve`, `check`, `health`.
 
-use crate::{
-    app,
-    config::{self, Config, LogFormat, Problem, Typed, env},
-};
-use anyhow::Context;
-use clap::{Args, Parser, Subcommand};
 use std::{
     collections::BTreeMap,
     fmt::Display,
@@ -13,7 +7,15 @@ use std::{
     path::PathBuf,
     process::ExitCode,
 };
+
+use anyhow::Context;
+use clap::{Args, Parser, Subcommand};
 use toml::Value;
+
+use crate::{
+    app,
+    config::{self, Config, LogFormat, Problem, Typed, env},
+};
 
 /// An OpenAI-compatible proxy that makes small local models call tools correctly.
 #[derive(Debug, Parser)]

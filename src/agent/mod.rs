@@ -5,14 +5,15 @@
 
 mod run;
 
-pub use crate::inference::Guardrails;
+use std::sync::Arc;
 
+use futures_core::stream::BoxStream;
+
+pub use crate::inference::Guardrails;
 use crate::{
     chat::{Event, Problem, Request},
     inference::Engine,
 };
-use futures_core::stream::BoxStream;
-use std::sync::Arc;
 
 /// The events of one answer, see [`Engine::complete`]. Dropping it cancels the run.
 pub type Run = BoxStream<'static, Result<Event, Problem>>;

@@ -1,12 +1,14 @@
 //! A run and the one record that it leaves, however it ends.
 
+use std::{sync::Arc, time::Instant};
+
+use futures_util::StreamExt;
+
 use super::Run;
 use crate::{
     chat::{Event, Problem, Request},
     inference::{Engine, Guardrails},
 };
-use futures_util::StreamExt;
-use std::{sync::Arc, time::Instant};
 
 pub(super) fn start(engine: &Arc<Engine>, request: Request, guardrails: Guardrails) -> Run {
     let mut record = Record { outcome: Outcome::Cancelled, attempts: 0, guardrail: "", begun: Instant::now() };

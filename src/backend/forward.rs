@@ -1,7 +1,5 @@
 //! Requests that toolgate has no opinion on: bytes in, bytes out, streamed in both directions.
 
-use super::{Error, Target};
-use crate::{secret::Secret, upstream};
 use bytes::Bytes;
 use http_body_util::Limited;
 use hyper::{
@@ -10,6 +8,9 @@ use hyper::{
     header::{self, HeaderMap, HeaderName},
     http::request,
 };
+
+use super::{Error, Target};
+use crate::{secret::Secret, upstream};
 
 /// The request headers that travel on: those that say how to read the body and the answer. Everything else may name the caller and
 /// stays here; the identity is added apart.

@@ -8,13 +8,14 @@ pub mod llama_server;
 pub mod readiness;
 mod target;
 
-pub use error::Error;
-pub use target::{Config, Target};
+use std::sync::Arc;
 
-use crate::chat::{Event, Message, Request};
 use bytes::Bytes;
 use futures_core::stream::BoxStream;
-use std::sync::Arc;
+
+pub use self::error::Error;
+pub use self::target::{Config, Target};
+use crate::chat::{Event, Message, Request};
 
 /// The tools of one upstream call.
 #[derive(Debug, Clone)]

@@ -1,10 +1,12 @@
 //! Whether the backend can answer now.
 
-use super::{Error, Target};
+use std::time::Duration;
+
 use bytes::Bytes;
 use http_body_util::{BodyExt, Limited};
 use hyper::StatusCode;
-use std::time::Duration;
+
+use super::{Error, Target};
 
 /// A health probe that takes longer is no good news.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(2);

@@ -1,17 +1,18 @@
 //! Where a backend is and how a request to it is addressed and signed.
 
-use super::{Error, error::Refusal};
-use crate::{
-    secret::Secret,
-    upstream::{self, Client},
-    wire::openai::ErrorBody,
-};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Limited};
 use hyper::{
     Request, Response, Uri,
     header::{AUTHORIZATION, HeaderValue, RETRY_AFTER},
     http::request,
+};
+
+use super::{Error, error::Refusal};
+use crate::{
+    secret::Secret,
+    upstream::{self, Client},
+    wire::openai::ErrorBody,
 };
 
 /// The settings of a backend.

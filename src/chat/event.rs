@@ -1,7 +1,8 @@
 //! What a model's reply is made of, in the order it is said. A backend produces events, a dialect encodes them.
 
-use super::{Call, Report, Usage};
 use serde_json::value::RawValue;
+
+use super::{Call, Report, Usage};
 
 /// One step of a reply.
 #[derive(Debug, Clone)]

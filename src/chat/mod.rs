@@ -12,10 +12,10 @@ pub mod report;
 pub mod request;
 pub mod usage;
 
-pub use event::{Event, FinishReason, Meta};
-pub use message::{Call, Message};
-pub use problem::Problem;
-pub use reply::Reply;
-pub use report::Report;
-pub use request::{Request, Tool, ToolChoice};
-pub use usage::Usage;
+pub use self::event::{Event, FinishReason, Meta};
+pub use self::message::{Call, Message};
+pub use self::problem::Problem;
+pub use self::reply::Reply;
+pub use self::report::Report;
+pub use self::request::{Request, Tool, ToolChoice};
+pub use self::usage::Usage;

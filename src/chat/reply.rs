@@ -1,7 +1,8 @@
 //! Events folded into one whole reply.
 
-use super::{Call, Event, FinishReason, Meta, Report, Usage};
 use serde_json::value::RawValue;
+
+use super::{Call, Event, FinishReason, Meta, Report, Usage};
 
 /// A whole reply. Text that was not said is empty.
 #[derive(Debug, Default)]

@@ -1,7 +1,8 @@
 //! What a client asks for. The fields that toolgate acts on are typed; everything keeps the client's own bytes.
 
-use crate::secret::Secret;
 use bytes::Bytes;
+
+use crate::secret::Secret;
 
 /// A chat completion request.
 #[derive(Debug, Clone)]

@@ -1,8 +1,10 @@
 //! The keys that were typed, where each comes from, and what is wrong with them.
 
-use super::env::{self, Env};
 use std::{collections::BTreeMap, fmt};
+
 use toml::{Table, Value};
+
+use super::env::{self, Env};
 
 /// Values by path, from three sources of rising precedence.
 pub struct Keys<'a> {

@@ -8,5 +8,5 @@ pub mod keys;
 pub mod resolve;
 pub mod units;
 
-pub use keys::Problem;
-pub use resolve::{Config, Log, LogFormat, Typed, load};
+pub use self::keys::Problem;
+pub use self::resolve::{Config, Log, LogFormat, Typed, load};

@@ -1,5 +1,16 @@
 //! From what was typed to what the program needs. Defaults stand here, each with its reason.
 
+use std::{
+    collections::BTreeMap,
+    fs,
+    net::{Ipv4Addr, SocketAddr},
+    path::PathBuf,
+    time::Duration,
+};
+
+use hyper::Uri;
+use toml::{Table, Value};
+
 use super::{
     env::Env,
     keys::{Keys, Problem},
@@ -11,15 +22,6 @@ use crate::{
     secret::Secret,
     server, upstream,
 };
-use hyper::Uri;
-use std::{
-    collections::BTreeMap,
-    fs,
-    net::{Ipv4Addr, SocketAddr},
-    path::PathBuf,
-    time::Duration,
-};
-use toml::{Table, Value};
 
 /// What the command line says.
 #[derive(Debug, Clone, Default)]
@@ -199,8 +201,9 @@ fn log_format(value: &Value) -> Result<LogFormat, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::collections::HashMap;
+
+    use super::*;
 
     fn resolved(file: &str, env: &[(&str, &str)]) -> Result<Config, Vec<String>> {
         let env: HashMap<String, String> = env.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();

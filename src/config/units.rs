@@ -2,6 +2,7 @@
 //! expected.
 
 use std::{net::SocketAddr, time::Duration};
+
 use toml::Value;
 
 /// What a reader says when it cannot read.

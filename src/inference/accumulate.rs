@@ -1,8 +1,9 @@
 //! One upstream reply as it comes, within a limit.
 
+use std::collections::HashSet;
+
 use super::Error;
 use crate::chat::{Call, Event, Reply, id};
-use std::collections::HashSet;
 
 /// White space at the end of a text after which it is asked whether there is enough. Deep indentation stays below it.
 const WHITE_SPACE_MAX: usize = 256;

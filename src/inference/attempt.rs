@@ -1,5 +1,11 @@
 //! The attempts of one turn: ask, judge, correct, ask again, until there is an answer or the retries are used up.
 
+use std::sync::Arc;
+
+use async_stream::try_stream;
+use futures_core::Stream;
+use futures_util::StreamExt;
+
 use super::{
     Config, Error, Guardrails,
     hearing::Hearing,
@@ -14,10 +20,6 @@ use crate::{
         report::{Attempt, Fault, Guardrail},
     },
 };
-use async_stream::try_stream;
-use futures_core::Stream;
-use futures_util::StreamExt;
-use std::sync::Arc;
 
 /// Asks one backend under the guardrails.
 pub struct Engine {

@@ -1,5 +1,10 @@
 //! One upstream reply while the model speaks: gathered, shown as far as it may be, and given up when no more of it is needed.
 
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use tokio::time::Instant;
+
 use super::{
     Config, Error, Reasoning,
     accumulate::Accumulator,
@@ -10,9 +15,6 @@ use crate::{
     backend::{self, Events},
     chat::{Event, Meta, Reply},
 };
-use futures_util::StreamExt;
-use std::time::Duration;
-use tokio::time::Instant;
 
 /// A server that is faster than this has the whole reply at hand; a model gets a token or two further.
 const CATCH_UP: Duration = Duration::from_millis(50);

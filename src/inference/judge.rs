@@ -1,5 +1,7 @@
 //! One reply weighed: the answer, or what to tell the model about it. Pure; the attempts around it keep the count.
 
+use serde_json::{json, value::RawValue};
+
 use super::{
     Guardrails,
     nudge::{self, Complaint},
@@ -12,7 +14,6 @@ use crate::chat::{
     reply::PARAGRAPH,
     report::{Attempt, Fault},
 };
-use serde_json::{json, value::RawValue};
 
 /// By what a reply is judged.
 #[derive(Debug, Clone, Copy)]

@@ -19,8 +19,8 @@ mod validate;
 #[cfg(test)]
 mod tests;
 
-pub use attempt::Engine;
-pub use error::Error;
+pub use self::attempt::Engine;
+pub use self::error::Error;
 
 /// Which guardrails act, by configuration and by request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

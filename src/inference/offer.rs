@@ -2,15 +2,17 @@
 //!
 //! Clients send the same tools with every request, so what was compiled is kept by the tools' own bytes.
 
-use super::{respond, validate};
-use crate::chat::Request;
-use bytes::Bytes;
-use serde_json::Value;
 use std::{
     collections::HashMap,
     hash::{BuildHasher, RandomState},
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
 };
+
+use bytes::Bytes;
+use serde_json::Value;
+
+use super::{respond, validate};
+use crate::chat::Request;
 
 /// A tool that may be called.
 #[derive(Debug)]

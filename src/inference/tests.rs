@@ -1,14 +1,16 @@
 //! The answer does not depend on how a reply arrives: whole, in pieces of any size, shown early or late.
 
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use futures_util::{StreamExt, stream};
+use proptest::prelude::*;
+
 use super::{Config, Engine, Error, Guardrails, Reasoning};
 use crate::{
     backend::{Backend, Events, Prompt},
     chat::{Call, Event, FinishReason, Meta, Reply, Request, Tool, ToolChoice, Usage},
 };
-use bytes::Bytes;
-use futures_util::{StreamExt, stream};
-use proptest::prelude::*;
-use std::sync::{Arc, Mutex};
 
 /// Says one scripted reply a call, the last for ever.
 struct Script(Mutex<Vec<Vec<Event>>>);

@@ -1,8 +1,9 @@
 //! Whether a call is one that may be made: an offered name, and arguments that its schema accepts.
 
+use serde_json::Value;
+
 use super::offer::Offer;
 use crate::chat::Call;
-use serde_json::Value;
 
 /// What was found about one call.
 #[derive(Debug, PartialEq, Eq)]
@@ -118,9 +119,10 @@ fn drop_empty_enums(schema: &mut Value) {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::inference::offer::Tool;
-    use serde_json::json;
 
     fn finding(parameters: Value, arguments: &str) -> Finding {
         let offer = Offer { tools: vec![Tool::new("f".to_owned(), parameters)], responds: false, json: None };

@@ -1,13 +1,14 @@
 //! Request bodies, bounded in size and time.
 
-use super::Config;
-use crate::chat::{Problem, problem::Kind};
 use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::{
     body::{Body, Incoming},
     header::{CONTENT_ENCODING, HeaderMap},
 };
+
+use super::Config;
+use crate::chat::{Problem, problem::Kind};
 
 /// The whole of `incoming`, sized or chunked.
 pub(super) async fn collect(incoming: Incoming, config: &Config) -> Result<Bytes, Problem> {

@@ -1,11 +1,13 @@
 //! One client connection: HTTP/1.1, a request id on every answer, every failure an answer.
 
-use super::{State, headers, reply, router};
+use std::{convert::Infallible, future::Future, pin::Pin, sync::Arc};
+
 use hyper::{Request, Response, body::Incoming, server::conn::http1, service::Service};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use std::{convert::Infallible, future::Future, pin::Pin, sync::Arc};
 use tokio::net::TcpStream;
 use tracing::Instrument;
+
+use super::{State, headers, reply, router};
 
 /// The connection as a future, to be polled to its end. Dropping it drops every run on it.
 pub(super) fn serve(stream: TcpStream, state: Arc<State>) -> http1::Connection<TokioIo<TcpStream>, Handler> {

@@ -1,7 +1,8 @@
 //! Kinds of problems as HTTP statuses.
 
-use crate::chat::problem::Kind;
 use hyper::StatusCode;
+
+use crate::chat::problem::Kind;
 
 /// The status that tells of `kind`.
 pub(super) fn status(kind: Kind) -> StatusCode {

@@ -1,11 +1,12 @@
 //! toolgate's own headers, and the few of the client's that it reads.
 
+use hyper::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
+
 use crate::{
     agent::Guardrails,
     chat::{Problem, Report, id},
     secret::Secret,
 };
-use hyper::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
 
 pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const EXPLAIN: HeaderName = HeaderName::from_static("x-toolgate-explain");

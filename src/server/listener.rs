@@ -1,13 +1,15 @@
 //! Accepts connections until told to stop, then lets the running requests finish.
 
-use super::{State, connection};
-use hyper_util::server::graceful::GracefulShutdown;
 use std::{future::Future, sync::Arc, time::Duration};
+
+use hyper_util::server::graceful::GracefulShutdown;
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::Semaphore,
 };
 use tokio_util::task::TaskTracker;
+
+use super::{State, connection};
 
 /// After a failed accept, such as for want of file descriptors: long enough for some connection to end.
 const ACCEPT_RETRY: Duration = Duration::from_millis(50);

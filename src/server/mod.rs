@@ -12,10 +12,10 @@ mod reply;
 mod router;
 mod routes;
 
-pub use listener::serve;
-
-use crate::{agent::Agent, backend::Target};
 use std::{net::SocketAddr, sync::Arc, time::Duration};
+
+pub use self::listener::serve;
+use crate::{agent::Agent, backend::Target};
 
 /// The settings of the edge.
 #[derive(Debug, Clone, PartialEq, Eq)]

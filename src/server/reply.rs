@@ -1,10 +1,7 @@
 //! Responses: JSON at hand, a stream, or an upstream body passed through.
 
-use super::{error, headers};
-use crate::{
-    api::openai::encode,
-    chat::{Problem, problem::Kind},
-};
+use std::{convert::Infallible, error::Error};
+
 use bytes::Bytes;
 use futures_core::Stream;
 use http_body_util::{BodyExt, Full, StreamBody, combinators::UnsyncBoxBody};
@@ -13,7 +10,12 @@ use hyper::{
     body::{Body as HttpBody, Frame},
     header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER},
 };
-use std::{convert::Infallible, error::Error};
+
+use super::{error, headers};
+use crate::{
+    api::openai::encode,
+    chat::{Problem, problem::Kind},
+};
 
 /// Any response body. An error in it cuts the connection, so that nobody takes half an answer for a whole one.
 pub(super) type Body = UnsyncBoxBody<Bytes, Box<dyn Error + Send + Sync>>;

@@ -1,8 +1,9 @@
 //! Paths to handlers.
 
+use hyper::{Method, Request, Response, body::Incoming};
+
 use super::{State, reply, routes};
 use crate::chat::{Problem, problem::Kind};
-use hyper::{Method, Request, Response, body::Incoming};
 
 /// Answers `request`, or says why not.
 pub(super) async fn route(state: &State, request: Request<Incoming>) -> Result<Response<reply::Body>, Problem> {

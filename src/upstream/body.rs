@@ -1,14 +1,16 @@
 //! A response body that brings its connection along, and fails when nothing arrives for too long.
 
-use super::{Error, Inner, connection::Connection};
-use bytes::Bytes;
-use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
 use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, ready},
 };
+
+use bytes::Bytes;
+use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
 use tokio::time::{Instant, Sleep};
+
+use super::{Error, Inner, connection::Connection};
 
 /// The body of an upstream response. Dropping it keeps the connection for another request if it was read to its end, and closes it
 /// if not.

@@ -1,9 +1,5 @@
 //! One HTTP/1.1 connection, polled by its user.
 
-use super::{Error, Payload};
-use hyper::{Request, Response, Uri, body::Incoming, client::conn::http1};
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder, MaybeHttpsStream};
-use hyper_util::{client::legacy::connect::HttpConnector, rt::TokioIo};
 use std::{
     fmt,
     future::{Future, poll_fn},
@@ -11,8 +7,14 @@ use std::{
     task::{Context, Waker},
     time::Duration,
 };
+
+use hyper::{Request, Response, Uri, body::Incoming, client::conn::http1};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder, MaybeHttpsStream};
+use hyper_util::{client::legacy::connect::HttpConnector, rt::TokioIo};
 use tokio::net::TcpStream;
 use tower_service::Service;
+
+use super::{Error, Payload};
 
 type Stream = MaybeHttpsStream<TokioIo<TcpStream>>;
 

@@ -9,20 +9,21 @@ mod connection;
 mod error;
 mod pool;
 
-pub use body::Body;
-pub use error::Error;
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use connection::{Connection, Connector};
 use http_body_util::{Either, Full, Limited};
 use hyper::{
     Request, Response, Uri,
     body::Incoming,
     header::{HOST, HeaderValue},
 };
-use pool::Pool;
-use std::{sync::Arc, time::Duration};
 use tokio::time::Instant;
+
+pub use self::body::Body;
+use self::connection::{Connection, Connector};
+pub use self::error::Error;
+use self::pool::Pool;
 
 /// What is sent: bytes at hand, or a client's body passed on as it arrives, up to a limit.
 pub type Payload = Either<Full<Bytes>, Limited<Incoming>>;

@@ -1,10 +1,11 @@
 //! Connections that wait for their next request.
 
-use super::connection::Connection;
 use std::{
     sync::{Mutex, PoisonError},
     time::{Duration, Instant},
 };
+
+use super::connection::Connection;
 
 /// llama-server closes an idle connection after 5 s; a request sent into that moment is lost, so ours goes first.
 const IDLE_MAX: Duration = Duration::from_secs(4);

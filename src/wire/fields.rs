@@ -1,9 +1,10 @@
 //! A JSON object cut into raw pieces: order, big numbers and the client's spelling survive, and no value is copied.
 
+use std::fmt;
+
 use bytes::Bytes;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
-use std::fmt;
 
 /// The fields of the object in `body`, in order, each value a slice of `body`. A repeated name appears as often as it was
 /// written. Fails when `body` is not one JSON object.

@@ -2,9 +2,10 @@
 //!
 //! Source: OpenAI API reference 2.3.0, and what llama-server b11434 answers. Every field may be absent or null.
 
+use std::borrow::Cow;
+
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use std::borrow::Cow;
 
 /// A JSON string, borrowed from the chunk where it holds no escape. (`Option<Cow<str>>` itself would always allocate.)
 #[derive(Debug, Deserialize)]

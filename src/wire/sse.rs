@@ -125,8 +125,9 @@ impl Decoder {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     fn decode(chunks: &[&[u8]]) -> Vec<String> {
         let mut decoder = Decoder::new(1 << 20);

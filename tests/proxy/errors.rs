@@ -1,8 +1,10 @@
 //! A backend that refuses, fails, stalls or breaks off, with and without tools in the request.
 
-use crate::harness::{Proxy, Reply, Upstream, chat, paris, proxy_before, question, question_with};
-use serde_json::{Value, json};
 use std::{net::TcpListener, time::Duration};
+
+use serde_json::{Value, json};
+
+use crate::harness::{Proxy, Reply, Upstream, chat, paris, proxy_before, question, question_with};
 
 /// The same question on the short cut and under the guardrails, as JSON and streamed.
 fn ways() -> [Value; 4] {

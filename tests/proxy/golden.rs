@@ -1,9 +1,11 @@
 //! Whole exchanges from files: `tests/golden/*.json` hold a request and the backend's replies, the snapshot beside them what went
 //! upstream and what came back. Adding a case is adding a file; `INSTA_UPDATE=always` writes its snapshot.
 
-use crate::harness::{Proxy, Recorded, Reply, Upstream, events};
-use serde_json::{Value, json};
 use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::harness::{Proxy, Recorded, Reply, Upstream, events};
 
 #[tokio::test]
 async fn every_case_is_answered_as_written_down() {

@@ -1,7 +1,8 @@
 //! `/health/live` is the proxy's own; `/health` and `/health/ready` speak for the backend.
 
-use crate::harness::{Proxy, Reply, proxy_before};
 use std::net::TcpListener;
+
+use crate::harness::{Proxy, Reply, proxy_before};
 
 #[tokio::test]
 async fn live_needs_no_backend() {

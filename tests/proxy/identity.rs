@@ -1,8 +1,9 @@
 //! Who asks: one credential goes to the backend, and nothing else that names the caller.
 
-use crate::harness::{Proxy, Reply, Upstream, chat, proxy_before, question};
 use serde_json::json;
 use toolgate::secret::Secret;
+
+use crate::harness::{Proxy, Reply, Upstream, chat, proxy_before, question};
 
 const KEY: &str = "sk-caller-0123456789";
 

@@ -1,12 +1,14 @@
 //! Connections: shutting down, clients that leave, backends that close, many at once.
 
-use crate::harness::{Answer, Proxy, Reply, Upstream, chat, paris, proxy_before, question, question_with};
-use serde_json::json;
 use std::{
     io::{Read, Write},
     time::{Duration, Instant},
 };
+
+use serde_json::json;
 use tokio::{net::TcpStream, task::JoinSet};
+
+use crate::harness::{Answer, Proxy, Reply, Upstream, chat, paris, proxy_before, question, question_with};
 
 /// How soon the backend learns that nobody listens any more.
 const CANCELLED_WITHIN: Duration = Duration::from_millis(50);

@@ -1,9 +1,11 @@
 //! What there is nothing to guard in travels untouched, both ways and as it comes.
 
-use crate::harness::{Client, Proxy, Reply, Upstream, chat, proxy_before, question_with, weather};
+use std::time::{Duration, Instant};
+
 use bytes::Bytes;
 use serde_json::json;
-use std::time::{Duration, Instant};
+
+use crate::harness::{Client, Proxy, Reply, Upstream, chat, proxy_before, question_with, weather};
 
 /// Odd spacing, a number that no float holds, keys out of order and one twice, an escape that need not be one.
 const ODD: &str =

@@ -1,9 +1,11 @@
 //! Requests that are wrong, too large, too slow or oddly sent.
 
-use crate::harness::{Proxy, Raw, Reply, Upstream, chat, proxy_before, question};
+use std::time::Duration;
+
 use bytes::Bytes;
 use serde_json::{Value, json};
-use std::time::Duration;
+
+use crate::harness::{Proxy, Raw, Reply, Upstream, chat, proxy_before, question};
 
 #[tokio::test]
 async fn a_wrong_request_is_told_what_is_wrong() {

@@ -1,13 +1,15 @@
 //! A request body read: what toolgate acts on is checked here, once, with an error that names the field.
 
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
 use crate::{
     chat::{Problem, Request, Tool, ToolChoice, problem::Kind},
     wire::fields,
 };
-use bytes::Bytes;
-use serde::Deserialize;
-use serde_json::value::RawValue;
-use std::borrow::Cow;
 
 /// Reads a chat completion request. Fails with a `param` where one field is to blame. What is no part of the body,
 /// `query` and `credential`, is left for the caller to add.

@@ -1,10 +1,12 @@
 //! A whole answer as a `chat.completion`, a problem as an error object.
 
-use crate::chat::{Call, FinishReason, Meta, Problem, Reply, Report, Usage, id, problem::Kind};
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use bytes::Bytes;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{json, value::RawValue};
-use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::chat::{Call, FinishReason, Meta, Problem, Reply, Report, Usage, id, problem::Kind};
 
 /// What the answer is about, from the request.
 #[derive(Debug, Clone)]

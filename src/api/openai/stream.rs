@@ -2,14 +2,15 @@
 //! `model` in each chunk, the role in the first delta, a call's index, id, type and name once, arguments as strings, one
 //! finish reason.
 
+use bytes::{BufMut, Bytes, BytesMut};
+use serde::Serialize;
+use serde_json::{Value, json, value::RawValue};
+
 use super::encode::{About, Logprobs, WireUsage, json_bytes, merge, now};
 use crate::{
     chat::{Call, Event, Meta, Problem, Report, Usage, id},
     wire::sse,
 };
-use bytes::{BufMut, Bytes, BytesMut};
-use serde::Serialize;
-use serde_json::{Value, json, value::RawValue};
 
 /// Writes the frames of one stream.
 #[derive(Debug)]

@@ -1,11 +1,12 @@
 //! The request body for the server: the client's fields byte for byte, in their order, with what an attempt adds.
 
+use bytes::{BufMut, Bytes, BytesMut};
+use serde_json::json;
+
 use crate::{
     backend::{Offered, Prompt},
     chat::Message,
 };
-use bytes::{BufMut, Bytes, BytesMut};
-use serde_json::json;
 
 /// The JSON body of one upstream call. It always streams and always asks for usage.
 pub(super) fn body(prompt: &Prompt) -> Bytes {
@@ -78,12 +79,13 @@ fn put_json(body: &mut BytesMut, value: &impl serde::Serialize) {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::{
         chat::{Call, Request},
         wire::fields,
     };
-    use std::sync::Arc;
 
     fn prompt(body: &'static str, offered: Offered, corrections: Vec<Message>) -> Prompt {
         let request = Request { fields: fields::object(&Bytes::from_static(body.as_bytes())).unwrap(), ..Request::default() };

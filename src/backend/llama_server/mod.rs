@@ -3,8 +3,8 @@
 mod encode;
 mod translate;
 
-use super::{Backend, Error, Events, Prompt, Target};
-use crate::{upstream, wire::sse};
+use std::{borrow::Cow, sync::Arc, time::Duration};
+
 use async_stream::try_stream;
 use bytes::Bytes;
 use http_body_util::BodyExt;
@@ -13,8 +13,10 @@ use hyper::{
     body::Frame,
     header::{ACCEPT, CONTENT_TYPE, HeaderMap},
 };
-use std::{borrow::Cow, sync::Arc, time::Duration};
-use translate::Translator;
+
+use self::translate::Translator;
+use super::{Backend, Error, Events, Prompt, Target};
+use crate::{upstream, wire::sse};
 
 /// One chunk of a stream is a few hundred bytes; a whole call in one chunk may be long.
 const EVENT_BYTES_MAX: usize = 4 << 20;

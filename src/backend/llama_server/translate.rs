@@ -1,13 +1,15 @@
 //! OpenAI chunks into events, forgiving what servers leave out.
 
+use std::{borrow::Cow, collections::VecDeque};
+
+use serde_json::value::RawValue;
+
 use crate::{
     backend::{Error, Target},
     chat::{Call, Event, FinishReason, Meta, Usage},
     secret::Secret,
     wire::openai::{CallDelta, Choice, Chunk, Delta, Text},
 };
-use serde_json::value::RawValue;
-use std::{borrow::Cow, collections::VecDeque};
 
 /// Reads the payloads of one stream and queues what they say.
 pub(super) struct Translator<'a> {

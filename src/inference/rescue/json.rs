@@ -6,12 +6,11 @@
 //! own `{"type": "function", "function": {…}}` and `{"tool_calls": […]}`, and `{"tool": …, "args":
 //! {…}}` of many agent prompts. They come bare, fenced, tagged, in lists and in prose.
 
-use crate::inference::offer::Offer;
-
 use super::page::{ARGUMENT_KEYS, Page};
 use super::scan::is_name_byte;
 use super::unit::{Candidate, Marker, Unit};
 use super::{arguments, offered, quote};
+use crate::inference::offer::Offer;
 
 /// Reads the outermost JSON object or array at `mark`, if it holds calls.
 pub(super) fn read(page: &mut Page<'_>, mark: usize, offer: &Offer) -> Option<Unit> {

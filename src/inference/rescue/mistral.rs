@@ -4,12 +4,11 @@
 //! v7 write `[TOOL_CALLS][{"name": …, "arguments": {…}}, …]`, v11 writes `[TOOL_CALLS]name{…}` or
 //! `[TOOL_CALLS]name[CALL_ID]id[ARGS]{…}`, v13 `[TOOL_CALLS]name[ARGS]{…}`.
 
-use crate::inference::offer::Offer;
-
 use super::json;
 use super::page::Page;
 use super::scan::{is_name_byte, run, skip_space};
 use super::unit::{Candidate, Marker, Unit};
+use crate::inference::offer::Offer;
 
 /// Reads the calls behind the marker at `mark`.
 pub(super) fn read(page: &mut Page<'_>, mark: usize, offer: &Offer) -> Option<Unit> {

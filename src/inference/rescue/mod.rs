@@ -25,8 +25,8 @@ mod linear_time;
 #[cfg(test)]
 mod tests;
 
-use page::Page;
-use unit::Unit;
+use self::page::Page;
+use self::unit::Unit;
 
 /// The way of writing a call that was recognised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

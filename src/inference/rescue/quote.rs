@@ -6,10 +6,9 @@
 
 use serde_json::Value;
 
-use crate::inference::offer::Tool;
-
 use super::place::{first_line, last_line};
 use super::unit::{Block, FENCE, is_packing, without_leading_tags, without_trailing_tags};
+use crate::inference::offer::Tool;
 
 /// Keeps the blocks that are calls and drops those that are quoted.
 pub(super) fn retain_calls(text: &str, blocks: &mut Vec<Block>) {

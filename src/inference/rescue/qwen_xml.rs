@@ -8,12 +8,11 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
-use crate::inference::offer::{Offer, Tool};
-
 use super::page::Page;
 use super::scan::{is_name_byte, run, skip_space};
 use super::unit::{Candidate, Marker, Unit, is_loose_packing};
 use super::{arguments, coerce, offered};
+use crate::inference::offer::{Offer, Tool};
 
 /// Reads the function element at `mark`; none unless it is closed, or whole at the end of the text.
 pub(super) fn read(page: &mut Page<'_>, mark: usize, offer: &Offer) -> Option<Unit> {

@@ -6,12 +6,11 @@
 
 use std::ops::Range;
 
-use crate::inference::offer::Offer;
-
 use super::page::Page;
 use super::scan::{is_name_byte, skip_space};
 use super::unit::{Candidate, Marker, Unit, is_loose_packing, is_separator, without_packing};
 use super::{json, offered};
+use crate::inference::offer::Offer;
 
 /// Reads the call whose `[ARGS]`, or else whose brace, is at `mark`.
 pub(super) fn read(page: &mut Page<'_>, mark: usize, offer: &Offer) -> Option<Unit> {

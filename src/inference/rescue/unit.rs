@@ -2,10 +2,9 @@
 
 use std::ops::Range;
 
-use crate::inference::offer::Offer;
-
 use super::place::{Place, Spot};
 use super::{Call, offered};
+use crate::inference::offer::Offer;
 
 /// A stretch of text that has the shape of calls and nothing else: one call, or a wrapper with all
 /// its calls.

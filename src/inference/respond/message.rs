@@ -200,8 +200,9 @@ impl Reader {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
 
     fn read(pieces: &[&str]) -> String {
         let mut reader = Reader::default();

@@ -5,13 +5,15 @@
 
 pub(super) mod message;
 
+use std::sync::LazyLock;
+
+use bytes::{BufMut, Bytes, BytesMut};
+use serde_json::{Map, Value, json};
+
 use crate::{
     chat::{Request, ToolChoice},
     inference::offer::Tool,
 };
-use bytes::{BufMut, Bytes, BytesMut};
-use serde_json::{Map, Value, json};
-use std::sync::LazyLock;
 
 /// The tool's name.
 pub const NAME: &str = "respond";

@@ -1,5 +1,13 @@
 //! Chat completions: passed through when there is nothing to guard, else run and encoded.
 
+use std::time::Duration;
+
+use async_stream::stream;
+use bytes::Bytes;
+use futures_core::Stream;
+use futures_util::StreamExt;
+use hyper::{Request, Response, StatusCode, body::Incoming, http::request::Parts};
+
 use super::forward::with_query;
 use crate::{
     agent::{self, Run},
@@ -12,12 +20,6 @@ use crate::{
     chat::{Event, Problem, Reply},
     server::{State, body, headers, reply},
 };
-use async_stream::stream;
-use bytes::Bytes;
-use futures_core::Stream;
-use futures_util::StreamExt;
-use hyper::{Request, Response, StatusCode, body::Incoming, http::request::Parts};
-use std::time::Duration;
 
 pub(in crate::server) async fn complete(state: &State, request: Request<Incoming>) -> Result<Response<reply::Body>, Problem> {
     let (head, incoming) = request.into_parts();

@@ -1,13 +1,14 @@
 //! Paths that belong to the backend: both ways as they are.
 
+use hyper::{
+    Request, Response,
+    body::{Body, Incoming},
+};
+
 use crate::{
     backend::forward::Forward,
     chat::Problem,
     server::{State, body, headers, reply},
-};
-use hyper::{
-    Request, Response,
-    body::{Body, Incoming},
 };
 
 const AT_HAND_BYTES_MAX: u64 = 1 << 20;

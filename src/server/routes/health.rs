@@ -1,13 +1,14 @@
 //! `/health/live`: this process answers. `/health/ready`, `/health`: the backend does too.
 
+use bytes::Bytes;
+use hyper::{Response, StatusCode};
+
 use crate::{
     api::openai::encode,
     backend::readiness::Readiness,
     chat::{Problem, problem::Kind},
     server::{State, reply},
 };
-use bytes::Bytes;
-use hyper::{Response, StatusCode};
 
 pub(in crate::server) fn live() -> Response<reply::Body> {
     reply::json(StatusCode::OK, Bytes::from_static(br#"{"status":"ok"}"#))

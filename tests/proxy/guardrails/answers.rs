@@ -1,7 +1,8 @@
 //! The shape of a guarded answer: complete, and as the backend said it where nothing had to be done.
 
-use crate::harness::{Answer, Reply, paris, proxy_before, question, question_with, weather};
 use serde_json::{Value, json};
+
+use crate::harness::{Answer, Reply, paris, proxy_before, question, question_with, weather};
 
 async fn answer_to(replies: impl IntoIterator<Item = Reply>) -> Answer {
     proxy_before(replies).await.0.ask(&question()).await

@@ -1,7 +1,8 @@
 //! `tool_choice` and `parallel_tool_calls`.
 
-use crate::harness::{Reply, add, paris, proxy_before, question_with};
 use serde_json::{Value, json};
+
+use crate::harness::{Reply, add, paris, proxy_before, question_with};
 
 #[tokio::test]
 async fn without_a_free_choice_respond_is_not_offered() {

@@ -1,9 +1,11 @@
 //! Streams that are guarded and live: what is certain is shown at once, what is wrong is given up at once, and the client is never left
 //! in silence.
 
-use crate::harness::{PATIENCE, Proxy, Reply, Streaming, Upstream, events, fold, paris, proxy_before, question, question_with};
-use serde_json::{Value, json};
 use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::harness::{PATIENCE, Proxy, Reply, Streaming, Upstream, events, fold, paris, proxy_before, question, question_with};
 
 const PAUSE: Duration = Duration::from_millis(40);
 

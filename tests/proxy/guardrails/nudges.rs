@@ -1,7 +1,8 @@
 //! What the model is told about a wrong reply: the exact end of the second upstream request.
 
-use crate::harness::{Reply, paris, proxy_before, question};
 use serde_json::{Value, json};
+
+use crate::harness::{Reply, paris, proxy_before, question};
 
 /// The messages of the second attempt after the client's own, when the first reply is `wrong`.
 async fn correction(wrong: Reply) -> Vec<Value> {

@@ -1,7 +1,8 @@
 //! Calls written as text, over the socket; the forms themselves are tested beside their readers.
 
-use crate::harness::{Reply, proxy_before, question, question_with};
 use serde_json::{Value, json};
+
+use crate::harness::{Reply, proxy_before, question, question_with};
 
 /// What the client gets for `text`: calls, content, guardrail.
 async fn read(text: &str) -> (Vec<(String, String)>, Value, String) {

@@ -1,7 +1,8 @@
 //! The synthetic `respond` tool: offered last, never seen by the client.
 
-use crate::harness::{Reply, paris, proxy_before, question, question_with, tool, weather};
 use serde_json::{Value, json};
+
+use crate::harness::{Reply, paris, proxy_before, question, question_with, tool, weather};
 
 #[tokio::test]
 async fn it_is_offered_after_the_clients_own_tools() {

@@ -1,7 +1,8 @@
 //! Odd but legal tools and transcripts, which must never fail a request.
 
-use crate::harness::{Reply, proxy_before, question_with};
 use serde_json::{Value, json};
+
+use crate::harness::{Reply, proxy_before, question_with};
 
 #[tokio::test]
 async fn odd_schemas_accept_what_they_should() {

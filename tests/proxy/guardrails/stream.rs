@@ -1,7 +1,8 @@
 //! Guarded answers as streams: the shape that every known client folds rightly, and the same answer as without a stream.
 
-use crate::harness::{PATIENCE, Proxy, Reply, Upstream, events, fold, paris, proxy_before, question, question_with};
 use serde_json::{Value, json};
+
+use crate::harness::{PATIENCE, Proxy, Reply, Upstream, events, fold, paris, proxy_before, question, question_with};
 
 fn streamed() -> Value {
     question_with(json!({"stream": true, "stream_options": {"include_usage": true}}))

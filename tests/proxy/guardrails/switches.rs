@@ -1,7 +1,8 @@
 //! Each guardrail off, by request header and by configuration.
 
-use crate::harness::{Answer, Proxy, Reply, Upstream, paris, question};
 use toolgate::inference::Guardrails;
+
+use crate::harness::{Answer, Proxy, Reply, Upstream, paris, question};
 
 /// Asks twice with a guardrail off: by header, then by configuration. `check` sees each answer and the upstream calls that it took.
 async fn without(name: &str, off: fn(&mut Guardrails), replies: Vec<Reply>, check: impl Fn(Answer, Upstream)) {

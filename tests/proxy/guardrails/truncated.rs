@@ -1,7 +1,8 @@
 //! Replies that a token limit or a filter cut off: never repaired, never half a call.
 
-use crate::harness::{Proxy, Reply, Upstream, events, fold, paris, proxy_before, question, question_with};
 use serde_json::{Value, json};
+
+use crate::harness::{Proxy, Reply, Upstream, events, fold, paris, proxy_before, question, question_with};
 
 async fn cut(reply: Reply) -> (Value, Upstream) {
     let upstream = Upstream::saying([reply]).await;

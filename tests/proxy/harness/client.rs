@@ -1,6 +1,11 @@
 //! A plain HTTP client, and a raw socket for what no client would send.
 
-use super::PATIENCE;
+use std::{
+    io::{Read, Write},
+    net::{Shutdown, SocketAddr, TcpStream},
+    time::{Duration, Instant},
+};
+
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::{HeaderMap, Request, Response, body::Incoming};
@@ -9,11 +14,8 @@ use hyper_util::{
     rt::TokioExecutor,
 };
 use serde_json::Value;
-use std::{
-    io::{Read, Write},
-    net::{Shutdown, SocketAddr, TcpStream},
-    time::{Duration, Instant},
-};
+
+use super::PATIENCE;
 
 /// A client of one address, which keeps its connections.
 #[derive(Clone)]

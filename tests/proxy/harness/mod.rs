@@ -6,14 +6,15 @@ mod reply;
 mod sse;
 mod upstream;
 
-pub(crate) use client::{Answer, Client, Raw, Streaming};
-pub(crate) use proxy::Proxy;
-pub(crate) use reply::Reply;
-pub(crate) use sse::{events, fold};
-pub(crate) use upstream::{Recorded, Upstream};
+use std::time::Duration;
 
 use serde_json::{Value, json};
-use std::time::Duration;
+
+pub(crate) use self::client::{Answer, Client, Raw, Streaming};
+pub(crate) use self::proxy::Proxy;
+pub(crate) use self::reply::Reply;
+pub(crate) use self::sse::{events, fold};
+pub(crate) use self::upstream::{Recorded, Upstream};
 
 /// Longer than anything that a test waits for; what takes this long will not come.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);

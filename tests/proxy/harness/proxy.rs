@@ -1,14 +1,16 @@
 //! The real proxy on a port of its own.
 
-use super::{Answer, Client, PATIENCE, Upstream, client::Streaming};
-use serde_json::Value;
 use std::{collections::HashMap, net::SocketAddr, sync::Arc};
+
+use serde_json::Value;
 use tokio::{net::TcpListener, sync::oneshot, task::JoinSet};
 use toolgate::{
     app,
     config::{self, Config, Typed},
     server,
 };
+
+use super::{Answer, Client, PATIENCE, Upstream, client::Streaming};
 
 /// A running proxy. Dropping it ends it at once.
 pub(crate) struct Proxy {

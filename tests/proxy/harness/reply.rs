@@ -1,8 +1,9 @@
 //! What the scripted backend says to one request, and how it is paced, cut up and broken off.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use serde_json::{Value, json};
-use std::time::Duration;
 
 /// One scripted reply.
 #[derive(Debug, Clone)]

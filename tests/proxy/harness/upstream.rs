@@ -1,6 +1,16 @@
 //! A backend on a port of its own that records what it is asked and says what it was told to.
 
-use super::{PATIENCE, Reply, reply::End};
+use std::{
+    collections::{HashMap, VecDeque},
+    io,
+    net::SocketAddr,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
 use bytes::{Bytes, BytesMut};
 use futures_util::stream;
 use http_body_util::{BodyExt, StreamBody, combinators::UnsyncBoxBody};
@@ -12,21 +22,13 @@ use hyper::{
 };
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
-use std::{
-    collections::{HashMap, VecDeque},
-    io,
-    net::SocketAddr,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::{Duration, Instant},
-};
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::watch,
     task::JoinSet,
 };
+
+use super::{PATIENCE, Reply, reply::End};
 
 /// A scripted backend. Dropping it closes its sockets.
 pub(crate) struct Upstream {
