@@ -197,3 +197,31 @@ def test_a_stop_lets_running_answers_finish(start_toolgate, llama, fields):
     assert process.wait(timeout=10) == 0
     with pytest.raises(ConnectionRefusedError):
         server.get("/health/live")
+
+
+def tokens_under_way(llama):
+    """How many tokens the slots that work have generated."""
+    return sum(part["n_decoded"] for slot in llama.get("/slots").json if slot["is_processing"] for part in slot["next_token"])
+
+
+def wait_until(condition, what):
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline, what
+        # llama-server looks whether a client is still there when it had no result to hand out for a second, and the slots' state is one:
+        # asking more often would keep it from looking.
+        time.sleep(1.5)
+
+
+@pytest.mark.parametrize("tools", [[], [GET_WEATHER]], ids=["passed through", "guarded"])
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+def test_a_client_that_leaves_stops_the_model(toolgate, llama, tools, stream):
+    # Far longer than the test waits, whatever the model has to say.
+    long = question("Count from one to ten thousand in words.", max_tokens=2000, ignore_eos=True, stream=stream, tools=tools)
+    connection = toolgate.send("POST", "/v1/chat/completions", long)
+    # llama-server itself does not notice a client that leaves while it reads the prompt.
+    wait_until(lambda: tokens_under_way(llama) > 0, "the model does not begin")
+    connection.close()
+    left = time.monotonic()
+    wait_until(lambda: not any(slot["is_processing"] for slot in llama.get("/slots").json), "the model does not stop")
+    assert time.monotonic() - left < 10
