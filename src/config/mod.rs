@@ -9,4 +9,4 @@ pub mod resolve;
 pub mod units;
 
 pub use self::keys::Problem;
-pub use self::resolve::{Config, Log, LogFormat, Typed, load};
+pub use self::resolve::{Config, Log, LogFormat, Typed, WHOLE_FILE, load};

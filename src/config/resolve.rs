@@ -77,8 +77,11 @@ pub fn load(typed: Typed, env: &dyn Env) -> (Config, Vec<Problem>) {
     (config, unreadable.into_iter().chain(keys.finish()).collect())
 }
 
+/// The path of a problem with the file as a whole.
+pub const WHOLE_FILE: &str = "configuration";
+
 fn read_file(path: PathBuf) -> Result<Table, Problem> {
-    let problem = |message: String| Problem { path: path.display().to_string(), source: None, message };
+    let problem = |what: String| Problem { path: WHOLE_FILE.to_owned(), source: None, message: format!("{}: {what}", path.display()) };
     let text = fs::read_to_string(&path).map_err(|error| problem(format!("cannot be read: {error}")))?;
     text.parse().map_err(|error: toml::de::Error| problem(error.to_string().trim_end().to_owned()))
 }
@@ -122,7 +125,7 @@ fn server(keys: &mut Keys<'_>) -> server::Config {
             units::count(value, 1, 1 << 20).and_then(|count| usize::try_from(count).map_err(|error| error.to_string()))
         }),
         // Well below the minute after which most proxies and clients give an idle connection up.
-        keep_alive: keys.take("server.keep_alive", 10 * SECOND, units::duration),
+        keep_alive: keys.take("server.keep_alive", Some(10 * SECOND), units::duration_or_off),
         // A failure within it still has a status of its own; nobody notices it as a delay.
         head_grace: keys.take("server.head_grace", SECOND / 4, units::duration),
         // What Kubernetes and compose give a container to stop, or a little more.

@@ -44,6 +44,11 @@ pub fn duration(value: &Value) -> Result<Duration, Expected> {
     Some(Duration::from_millis(number.saturating_mul(ms))).filter(|time| !time.is_zero()).ok_or_else(expected)
 }
 
+/// The same, or nothing for `"0s"`.
+pub fn duration_or_off(value: &Value) -> Result<Option<Duration>, Expected> {
+    if value.as_str().is_some_and(|text| number_and_unit(text) == Some((0, "s"))) { Ok(None) } else { duration(value).map(Some) }
+}
+
 /// A number of bytes: `"64KiB"`, `"16MiB"`, `"1GiB"`, `"100B"`. Not zero.
 pub fn bytes(value: &Value) -> Result<usize, Expected> {
     let expected = || "must be a size above zero, such as \"64KiB\" or \"16MiB\"".to_owned();
@@ -91,6 +96,13 @@ mod tests {
         check("-1s", None);
         check("1.5s", None);
         assert!(duration(&Value::from(30)).is_err());
+    }
+
+    #[test]
+    fn a_time_that_may_be_off() {
+        assert_eq!(duration_or_off(&Value::from("0s")), Ok(None));
+        assert_eq!(duration_or_off(&Value::from("1s")), Ok(Some(Duration::from_secs(1))));
+        assert!(duration_or_off(&Value::from("off")).is_err());
     }
 
     #[test]

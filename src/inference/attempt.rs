@@ -121,7 +121,7 @@ impl Attempts {
     }
 
     fn terms(&self) -> Terms<'_> {
-        Terms { request: &self.request, offer: &self.offer, guardrails: self.guardrails }
+        Terms { request: &self.request, offer: &self.offer, guardrails: self.guardrails, committed: false }
     }
 
     /// What is shown of `event`, led in by the reply's own beginning.
@@ -146,7 +146,7 @@ impl Attempts {
         };
         self.usage += reply.usage;
         self.meta.get_or_insert_with(|| reply.meta.clone());
-        let terms = self.terms();
+        let terms = Terms { committed: hold.is_committed(), ..self.terms() };
         let mut note = Attempt::default();
         let correction = match judge::judge(reply, terms, &mut note) {
             Verdict::Accept(answer) => {

@@ -26,8 +26,28 @@ pub(super) struct Hearing {
     hold: Hold,
     reasoning: Reasoning,
     failure: Option<Error>,
-    /// Given up with so many calls begun.
-    given_up: Option<usize>,
+    /// Given up when so much of it had come.
+    given_up: Option<Mark>,
+}
+
+/// How far a reply has come.
+#[derive(Debug, Clone, Copy)]
+struct Mark {
+    calls: usize,
+    content: usize,
+    refusal: usize,
+}
+
+impl Mark {
+    fn of(reply: &Reply) -> Self {
+        Self { calls: reply.calls.len(), content: reply.content.len(), refusal: reply.refusal.len() }
+    }
+
+    fn cut(self, reply: &mut Reply) {
+        reply.calls.truncate(self.calls);
+        reply.content.truncate(self.content);
+        reply.refusal.truncate(self.refusal);
+    }
 }
 
 impl Hearing {
@@ -62,7 +82,7 @@ impl Hearing {
         let is_enough = self.hold.is_enough(&heard, reply, terms);
         if is_enough || self.reply.is_padded(|reply| terms.is_padded_call(reply)) {
             tracing::debug!("reply is given up: no more of it is needed");
-            self.given_up = Some(self.reply.reply().calls.len());
+            self.given_up = Some(Mark::of(self.reply.reply()));
         }
         shown
     }
@@ -80,14 +100,14 @@ impl Hearing {
         }
     }
 
-    /// The reply, or how it failed, and what was shown of it. Calls that began after it was given up count only when it came to its end all the same.
+    /// The reply, or how it failed, and what was shown of it. What came after it was given up counts only when it came to its end all the same.
     pub(super) fn finish(self) -> (Result<Reply, Error>, Hold) {
         let reply = match self.failure {
             Some(error) => Err(error),
             None => {
                 let mut reply = self.reply.finish();
-                if let Some(calls) = self.given_up.filter(|_| reply.finish.is_none()) {
-                    reply.calls.truncate(calls);
+                if let Some(mark) = self.given_up.filter(|_| reply.finish.is_none()) {
+                    mark.cut(&mut reply);
                 }
                 Ok(reply)
             }

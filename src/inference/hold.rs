@@ -11,6 +11,10 @@ use crate::chat::{Event, Reply, ToolChoice};
 pub(super) struct Hold {
     /// The `respond` call that is shown as it comes, by its number: the first of a reply. Others are held.
     speaking: Option<(usize, Reader)>,
+    /// A `respond` call has begun: no later one is shown as it comes.
+    spoken_for: bool,
+    /// A call among those that are complete is one for the client.
+    has_good: bool,
     /// What was read of it and not shown: blank text, since a blank message is none.
     pending: String,
     /// The content shown so far.
@@ -62,8 +66,11 @@ impl Hold {
         match heard {
             Heard::Call => {
                 let (call, before) = reply.calls.split_last()?;
-                let may_speak = self.speaking.is_none() && terms.offer.is_respond(&call.name);
-                if may_speak && !before.iter().any(|call| terms.is_bad(call)) {
+                if !terms.offer.is_respond(&call.name) {
+                    return None;
+                }
+                let is_first = !std::mem::replace(&mut self.spoken_for, true);
+                if is_first && !before.iter().any(|call| terms.is_bad(call)) {
                     self.speaking = Some((before.len(), Reader::default()));
                     return self.say(&call.arguments, reply);
                 }
@@ -78,12 +85,14 @@ impl Hold {
     }
 
     /// Whether nothing that may still come can matter: a call of an unknown tool has begun, or a second call where one is wanted.
-    pub(super) fn is_enough(&self, heard: &Heard, reply: &Reply, terms: Terms<'_>) -> bool {
+    pub(super) fn is_enough(&mut self, heard: &Heard, reply: &Reply, terms: Terms<'_>) -> bool {
         let (Heard::Call, Some((call, before))) = (heard, reply.calls.split_last()) else { return false };
+        // Each call is looked at once, when the next one begins.
+        self.has_good |= before.last().is_some_and(|call| terms.is_good(call));
         if terms.request.tool_choice == ToolChoice::None || terms.offer.is_respond(&call.name) {
             return false;
         }
-        let has_one = !terms.request.parallel_tool_calls && before.iter().any(|call| terms.is_good(call));
+        let has_one = !terms.request.parallel_tool_calls && self.has_good;
         has_one || (terms.is_unknown(call) && !self.is_committed())
     }
 

@@ -21,6 +21,8 @@ pub(super) struct Terms<'a> {
     pub(super) request: &'a Request,
     pub(super) offer: &'a Offer,
     pub(super) guardrails: Guardrails,
+    /// Part of the reply was shown: it is the answer, whatever is wrong with the rest.
+    pub(super) committed: bool,
 }
 
 /// What to do with a reply.
@@ -199,7 +201,7 @@ fn judge_calls(mut reply: Reply, said: Option<Answer>, terms: Terms<'_>, note: &
         calls.push((call, judged));
     }
     drop_what_need_not_be_right(&mut calls, terms);
-    drop_what_came_too_late(&mut calls, note);
+    drop_what_came_too_late(&mut calls, terms, note);
     let complaints = calls.iter().filter_map(|(_, judged)| match judged {
         Judged::Bad(complaint) => Some(complaint),
         Judged::Says(_) | Judged::Good => None,
@@ -230,7 +232,7 @@ fn examine(call: &mut Call, terms: Terms<'_>, note: &mut Attempt) -> Judged {
     {
         return Judged::Says(message);
     }
-    if !terms.guardrails.validate {
+    if !terms.guardrails.validate && !terms.offer.is_respond(&call.name) {
         return Judged::Good;
     }
     match validate::check(call, terms.offer, terms.named()) {
@@ -263,11 +265,14 @@ fn drop_what_need_not_be_right(calls: &mut Vec<(Call, Judged)>, terms: Terms<'_>
 
 /// What `respond` says is shown as it comes, unless a call before it was wrong. From there on the answer stands, and a wrong call behind it
 /// is left out.
-fn drop_what_came_too_late(calls: &mut Vec<(Call, Judged)>, note: &mut Attempt) {
+fn drop_what_came_too_late(calls: &mut Vec<(Call, Judged)>, terms: Terms<'_>, note: &mut Attempt) {
     let speaks = |(_, judged): &(Call, Judged)| matches!(judged, Judged::Says(message) if !message.trim().is_empty());
     let is_bad = |(_, judged): &(Call, Judged)| matches!(judged, Judged::Bad(_));
-    let Some(spoken) = calls.iter().position(speaks).filter(|spoken| !calls.iter().take(*spoken).any(is_bad)) else { return };
-    if let Some((_, Judged::Bad(complaint))) = calls.iter().skip(spoken).find(|call| is_bad(call)) {
+    let Some(spoken) = calls.iter().position(speaks) else { return };
+    if !terms.committed && calls.iter().take(spoken).any(is_bad) {
+        return;
+    }
+    if let Some((_, Judged::Bad(complaint))) = calls.iter().find(|call| is_bad(call)) {
         note.detail = Some(format!("left out beside the answer: {}", complaint.what));
     }
     calls.retain(|call| !is_bad(call));

@@ -28,9 +28,9 @@ pub struct Config {
     pub request_timeout: Duration,
     /// Connections served at once; more wait to be accepted.
     pub connections_max: usize,
-    /// A comment is sent into a stream that was silent for so long.
-    pub keep_alive: Duration,
-    /// How long the head of a stream waits for the backend's first byte.
+    /// A comment is sent into a stream that was silent for so long, if at all.
+    pub keep_alive: Option<Duration>,
+    /// How long the head of a stream waits for something to show.
     pub head_grace: Duration,
     /// How long running requests may take to finish at shutdown.
     pub shutdown_grace: Duration,

@@ -54,6 +54,14 @@ impl Encoder {
         frames.freeze()
     }
 
+    /// The frame that ends a stream that failed; no `[DONE]` follows it.
+    pub fn failure(&self, problem: &Problem) -> Bytes {
+        let error = super::encode::error(problem, self.about.explain);
+        let mut frames = BytesMut::with_capacity(error.len() + 8);
+        put(&mut frames, &error);
+        frames.freeze()
+    }
+
     fn start(&mut self, meta: Meta) {
         self.meta = Meta {
             id: Some(meta.id.unwrap_or_else(|| id::mint("chatcmpl-"))),
@@ -118,14 +126,6 @@ pub fn comment() -> Bytes {
 /// The frame that ends a stream well.
 pub fn done() -> Bytes {
     Bytes::from_static(sse::DONE)
-}
-
-/// The frame that ends a stream that failed; no `[DONE]` follows it.
-pub fn failure(problem: &Problem) -> Bytes {
-    let error = super::encode::error(problem, false);
-    let mut frames = BytesMut::with_capacity(error.len() + 8);
-    put(&mut frames, &error);
-    frames.freeze()
 }
 
 fn frame(frames: &mut BytesMut, chunk: &WireChunk<'_>) {

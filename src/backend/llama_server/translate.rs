@@ -111,12 +111,15 @@ impl<'a> Translator<'a> {
     }
 
     /// A piece belongs to the last call of its index; without an index, a name begins a new call. Ollama sends every call with index 0 and
-    /// an id of its own: another id begins a new call too.
+    /// an id of its own: a name with another id begins a new call too.
     fn call(&mut self, piece: CallDelta<'_>) {
         let (name, arguments) = piece.function.map_or((None, None), |function| (function.name, function.arguments));
         let id = piece.id.map(Text::into_string).unwrap_or_default();
         let known = match piece.index {
-            Some(_) => self.calls.iter().rposition(|(index, known)| *index == piece.index && (id.is_empty() || id == *known)),
+            Some(_) => {
+                let goes_on = |known: &str| name.is_none() || id.is_empty() || id == known;
+                self.calls.iter().rposition(|(index, known)| *index == piece.index && goes_on(known))
+            }
             None if name.is_none() => self.calls.len().checked_sub(1),
             None => None,
         };

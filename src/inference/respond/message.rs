@@ -143,8 +143,13 @@ impl Reader {
 
     fn unicode(&mut self, byte: u8, digits: u8, value: u16) -> State {
         let Some(digit) = char::from(byte).to_digit(16).and_then(|digit| u16::try_from(digit).ok()) else {
-            // No escape at all: nothing more can be trusted.
-            return State::Done;
+            // No escape at all, as in `C:\\users` with a single backslash: it is meant as it stands.
+            self.unpair();
+            self.partial.extend_from_slice(b"\\u");
+            if digits > 0 {
+                self.partial.extend_from_slice(format!("{value:0width$x}", width = usize::from(digits)).as_bytes());
+            }
+            return self.message(byte);
         };
         let value = value << 4 | digit;
         if digits < 3 {
@@ -217,6 +222,7 @@ mod tests {
         check(r#"{"tone":"kind","n":1,"list":["message"],"o":{"message":"inner"},"message":"it"}"#, "it");
         check(r#"{"message":"an \"escape\" \n \\ \/ \u00e9 \ud83d\ude00"}"#, "an \"escape\" \n \\ / é 😀");
         check(r#"{"message":"lone \ud83d and \ude00 halves \ud83d"}"#, "lone \u{fffd} and \u{fffd} halves \u{fffd}");
+        check(r#"{"message":"C:\users\u00zz"}"#, r"C:\users\u00zz");
         check(r#"{"message":"half of i"#, "half of i");
         check(r#"{"message":"a cut one \u00"#, "a cut one ");
         check(r#"{"message":"a smile \ud83d\ude"#, "a smile ");

@@ -84,8 +84,12 @@ enum Next {
     End,
 }
 
-async fn next(run: &mut Run, keep_alive: Duration) -> Next {
-    match tokio::time::timeout(keep_alive, run.next()).await {
+async fn next(run: &mut Run, keep_alive: Option<Duration>) -> Next {
+    let coming = match keep_alive {
+        Some(keep_alive) => tokio::time::timeout(keep_alive, run.next()).await,
+        None => Ok(run.next().await),
+    };
+    match coming {
         Ok(Some(Ok(event))) => Next::Event(event),
         Ok(Some(Err(problem))) => Next::Failure(problem),
         Ok(None) => Next::End,
@@ -93,7 +97,7 @@ async fn next(run: &mut Run, keep_alive: Duration) -> Next {
     }
 }
 
-fn frames(first: Next, mut run: Run, mut encoder: Encoder, keep_alive: Duration) -> impl Stream<Item = Bytes> + Send {
+fn frames(first: Next, mut run: Run, mut encoder: Encoder, keep_alive: Option<Duration>) -> impl Stream<Item = Bytes> + Send {
     stream! {
         let mut coming = first;
         loop {
@@ -107,7 +111,7 @@ fn frames(first: Next, mut run: Run, mut encoder: Encoder, keep_alive: Duration)
                 Next::Silence => yield stream::comment(),
                 // No `[DONE]`: clients must not take what came before for the whole.
                 Next::Failure(problem) => {
-                    yield stream::failure(&problem);
+                    yield encoder.failure(&problem);
                     break;
                 }
                 Next::End => {

@@ -1,5 +1,7 @@
 //! The liberties that a backend may take with its stream without costing the answer.
 
+use serde_json::json;
+
 use crate::harness::{Answer, Reply, proxy_before, question};
 
 async fn answer_to(payloads: &[&str]) -> Answer {
@@ -118,4 +120,21 @@ async fn a_second_choice_has_nowhere_to_go() {
     let other = r#"{"choices":[{"index":1,"delta":{"content":"other"}}]}"#;
     let answer = answer_to(&[other, CALL, END]).await;
     assert!(answer.message()["content"].is_null() && !answer.text().contains("other"));
+}
+
+#[tokio::test]
+async fn a_new_id_on_every_piece_is_still_one_call() {
+    let piece = |id: &str, function: serde_json::Value| {
+        json!({"choices": [{"index": 0, "delta": {"tool_calls": [{"index": 0, "id": id, "function": function}]}}]}).to_string()
+    };
+    let pieces = [
+        piece("a", json!({"name": "get_weather", "arguments": ""})),
+        piece("b", json!({"arguments": r#"{"city":"#})),
+        piece("c", json!({"arguments": r#""Paris"}"#})),
+        r#"{"choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}"#.to_owned(),
+        "[DONE]".to_owned(),
+    ];
+    let pieces: Vec<&str> = pieces.iter().map(String::as_str).collect();
+    let (proxy, _upstream) = proxy_before([Reply::events(&pieces)]).await;
+    assert_eq!(proxy.ask(&question()).await.calls(), [("get_weather".to_owned(), r#"{"city":"Paris"}"#.to_owned())]);
 }

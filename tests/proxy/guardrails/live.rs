@@ -85,7 +85,7 @@ async fn silence_is_filled_with_comments() {
     let upstream = Upstream::saying([paris().after(PAUSE * 10)]).await;
     let proxy = Proxy::start_with(&upstream, |config| {
         config.server.head_grace = PAUSE;
-        config.server.keep_alive = PAUSE;
+        config.server.keep_alive = Some(PAUSE);
     })
     .await;
     let begun = Instant::now();
