@@ -78,8 +78,8 @@ impl Hearing {
             }
         };
         let reply = self.reply.reply();
-        let shown = shown.or_else(|| self.hold.show(&heard, reply, terms));
-        let is_enough = self.hold.is_enough(&heard, reply, terms);
+        let shown = shown.or_else(|| self.hold.show(heard, reply, terms));
+        let is_enough = self.hold.is_enough(heard, reply, terms);
         if is_enough || self.reply.is_padded(|reply| terms.is_padded_call(reply)) {
             tracing::debug!("reply is given up: no more of it is needed");
             self.given_up = Some(Mark::of(self.reply.reply()));

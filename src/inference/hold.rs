@@ -11,18 +11,18 @@ use crate::chat::{Event, Reply, ToolChoice};
 pub(super) struct Hold {
     /// The `respond` call that is shown as it comes, by its number: the first of a reply. Others are held.
     speaking: Option<(usize, Reader)>,
+    /// What was read of that call and not shown: blank text, since a blank message is none.
+    pending: String,
     /// A `respond` call has begun: no later one is shown as it comes.
     spoken_for: bool,
-    /// A call among those that are complete is one for the client.
-    has_good: bool,
-    /// What was read of it and not shown: blank text, since a blank message is none.
-    pending: String,
     /// The content shown so far.
     shown: String,
+    /// A call among those that are complete is one for the client.
+    has_good: bool,
 }
 
 /// What an event is about, kept when the event itself has gone into the reply.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(super) enum Heard {
     /// A call began.
     Call,
@@ -30,8 +30,8 @@ pub(super) enum Heard {
     Arguments {
         /// Which one.
         index: usize,
-        /// With what.
-        fragment: String,
+        /// By how many bytes.
+        length: usize,
     },
     /// Anything else.
     Else,
@@ -42,7 +42,7 @@ impl Heard {
     pub(super) fn in_event(event: &Event) -> Self {
         match event {
             Event::CallStarted(_) => Self::Call,
-            Event::CallArguments { index, fragment } => Self::Arguments { index: *index, fragment: fragment.clone() },
+            Event::CallArguments { index, fragment } => Self::Arguments { index: *index, length: fragment.len() },
             _ => Self::Else,
         }
     }
@@ -58,11 +58,14 @@ impl Hold {
     pub(super) fn rest(&self, content: &str) -> String {
         let rest = content.strip_prefix(self.shown.as_str());
         debug_assert!(rest.is_some(), "{:?} was shown, which is not the beginning of {content:?}", self.shown);
+        if rest.is_none() {
+            tracing::error!("what was shown is not the beginning of the answer; the rest is left out");
+        }
         rest.unwrap_or_default().to_owned()
     }
 
     /// What may be shown after `heard`, which `reply` holds already.
-    pub(super) fn show(&mut self, heard: &Heard, reply: &Reply, terms: Terms<'_>) -> Option<Event> {
+    pub(super) fn show(&mut self, heard: Heard, reply: &Reply, terms: Terms<'_>) -> Option<Event> {
         match heard {
             Heard::Call => {
                 let (call, before) = reply.calls.split_last()?;
@@ -76,16 +79,17 @@ impl Hold {
                 }
                 None
             }
-            Heard::Arguments { index, fragment } => {
-                self.speaking.as_ref().filter(|(speaking, _)| speaking == index)?;
-                self.say(fragment, reply)
+            Heard::Arguments { index, length } => {
+                self.speaking.as_ref().filter(|(speaking, _)| *speaking == index)?;
+                let arguments = &reply.calls.get(index)?.arguments;
+                self.say(arguments.get(arguments.len().checked_sub(length)?..)?, reply)
             }
             Heard::Else => None,
         }
     }
 
     /// Whether nothing that may still come can matter: a call of an unknown tool has begun, or a second call where one is wanted.
-    pub(super) fn is_enough(&mut self, heard: &Heard, reply: &Reply, terms: Terms<'_>) -> bool {
+    pub(super) fn is_enough(&mut self, heard: Heard, reply: &Reply, terms: Terms<'_>) -> bool {
         let (Heard::Call, Some((call, before))) = (heard, reply.calls.split_last()) else { return false };
         // Each call is looked at once, when the next one begins.
         self.has_good |= before.last().is_some_and(|call| terms.is_good(call));
