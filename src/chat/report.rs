@@ -57,6 +57,8 @@ pub enum Fault {
     UnknownTool,
     /// Arguments that are no JSON object or that the schema refuses.
     Arguments,
+    /// The same over and over.
+    Repetition,
 }
 
 impl Guardrail {

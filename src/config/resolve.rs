@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     backend,
-    inference::{self, Guardrails, Reasoning},
+    inference::{self, Guardrails, OnText, Reasoning, ToolArguments},
     secret::Secret,
     server, upstream,
 };
@@ -147,6 +147,16 @@ fn inference(keys: &mut Keys<'_>) -> inference::Config {
         max_tool_errors: keys.take("guardrails.max_tool_errors", 2, |value| units::count(value, 0, 100)),
         // People watch it; agents ignore it.
         reasoning: keys.take("guardrails.reasoning", Reasoning::Live, reasoning),
+        // Text is the rarest right answer where there is a tool to answer with, and the usual one where there is none.
+        on_text: keys.take("guardrails.on_text", OnText::Auto, on_text),
+        // What was sent cannot be corrected.
+        tool_arguments: keys.take("guardrails.tool_arguments", ToolArguments::Validated, tool_arguments),
+        // 512 tokens of the same: tables and rules that people write are shorter.
+        repetitions_max: keys.take("guardrails.max_repetitions", 8, |value| {
+            units::count(value, 0, 1 << 10).and_then(|count| usize::try_from(count).map_err(|error| error.to_string()))
+        }),
+        // Longer than any call that is not itself a document.
+        held_bytes_max: keys.take("guardrails.max_held_text", 64 << 10, units::bytes),
         // A 128k-token reply is half of this.
         reply_bytes_max: keys.take("guardrails.max_reply", 1 << 20, units::bytes),
     }
@@ -183,6 +193,23 @@ fn reasoning(value: &Value) -> Result<Reasoning, String> {
         Some("hold") => Ok(Reasoning::Hold),
         Some("drop") => Ok(Reasoning::Drop),
         _ => Err("must be \"live\", \"hold\" or \"drop\"".to_owned()),
+    }
+}
+
+fn on_text(value: &Value) -> Result<OnText, String> {
+    match value.as_str() {
+        Some("auto") => Ok(OnText::Auto),
+        Some("nudge") => Ok(OnText::Nudge),
+        Some("accept") => Ok(OnText::Accept),
+        _ => Err("must be \"auto\", \"nudge\" or \"accept\"".to_owned()),
+    }
+}
+
+fn tool_arguments(value: &Value) -> Result<ToolArguments, String> {
+    match value.as_str() {
+        Some("validated") => Ok(ToolArguments::Validated),
+        Some("live") => Ok(ToolArguments::Live),
+        _ => Err("must be \"validated\" or \"live\"".to_owned()),
     }
 }
 

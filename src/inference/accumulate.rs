@@ -12,6 +12,7 @@ const WHITE_SPACE_MAX: usize = 256;
 #[derive(Debug)]
 pub(super) struct Accumulator {
     reply: Reply,
+    ids: HashSet<String>,
     bytes_max: usize,
     bytes: usize,
     /// So much white space at the end is worth the next look.
@@ -21,12 +22,15 @@ pub(super) struct Accumulator {
 impl Accumulator {
     /// An empty reply that may grow to `bytes_max`.
     pub(super) fn new(bytes_max: usize) -> Self {
-        Self { reply: Reply::default(), bytes_max, bytes: 0, look_at: WHITE_SPACE_MAX }
+        Self { reply: Reply::default(), ids: HashSet::new(), bytes_max, bytes: 0, look_at: WHITE_SPACE_MAX }
     }
 
     /// Takes the next event. Fails when the reply exceeds the limit.
-    pub(super) fn push(&mut self, event: Event) -> Result<(), Error> {
+    pub(super) fn push(&mut self, mut event: Event) -> Result<(), Error> {
         self.charge(&event)?;
+        if let Event::CallStarted(call) = &mut event {
+            self.give_id(call);
+        }
         self.reply.add(event);
         Ok(())
     }
@@ -40,6 +44,18 @@ impl Accumulator {
     /// The reply so far.
     pub(super) fn reply(&self) -> &Reply {
         &self.reply
+    }
+
+    /// The reasoning kept so far, which is told before what it led to.
+    pub(super) fn take_reasoning(&mut self) -> Option<Event> {
+        let reasoning = std::mem::take(&mut self.reply.reasoning);
+        (!reasoning.is_empty()).then_some(Event::Reasoning(reasoning))
+    }
+
+    /// Forgets all text behind the first `length` bytes.
+    pub(super) fn cut_content(&mut self, length: usize) {
+        let content = &mut self.reply.content;
+        content.truncate(content.floor_char_boundary(length));
     }
 
     /// Whether nothing but white space has come for a while, and what was said is `enough`. Looks seldom, since `enough` reads all of it.
@@ -56,9 +72,16 @@ impl Accumulator {
     }
 
     /// The reply. Its calls have distinct ids.
-    pub(super) fn finish(mut self) -> Reply {
-        give_ids(&mut self.reply.calls);
+    pub(super) fn finish(self) -> Reply {
         self.reply
+    }
+
+    /// A call without an id, or with that of an earlier one, gets its own: a client answers calls by id.
+    fn give_id(&mut self, call: &mut Call) {
+        if call.id.is_empty() || self.ids.contains(&call.id) {
+            call.id = id::mint("call_");
+        }
+        self.ids.insert(call.id.clone());
     }
 }
 
@@ -69,16 +92,5 @@ fn size(event: &Event) -> usize {
         Event::CallArguments { fragment, .. } => fragment.len(),
         Event::Logprobs(raw) => raw.get().len(),
         Event::Started(_) | Event::Finished(_) | Event::Usage(_) | Event::Settled(_) => 0,
-    }
-}
-
-/// A call without an id, or with that of an earlier one, gets its own: a client answers calls by id.
-fn give_ids(calls: &mut [Call]) {
-    let mut seen = HashSet::new();
-    for call in calls {
-        if call.id.is_empty() || seen.contains(&call.id) {
-            call.id = id::mint("call_");
-        }
-        seen.insert(call.id.clone());
     }
 }

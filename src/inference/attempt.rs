@@ -8,10 +8,11 @@ use futures_util::StreamExt;
 
 use super::{
     Config, Error, Guardrails,
-    hearing::Hearing,
+    hearing::{Hearing, Outcome},
     hold::Hold,
-    judge::{self, Answer, Correction, Terms, Verdict},
+    judge::{self, Answer, Correction, Verdict},
     offer::{Cache, Offer},
+    terms::{Shown, Terms},
 };
 use crate::{
     backend::{self, Backend, Offered, Prompt},
@@ -50,7 +51,7 @@ impl Engine {
         try_stream! {
             loop {
                 let mut events = attempts.engine.backend.stream(attempts.prompt());
-                let mut hearing = Hearing::new(&attempts.engine.config);
+                let mut hearing = Hearing::new(&attempts.engine.config, attempts.terms());
                 while !hearing.is_over() && let Some(event) = events.next().await {
                     for shown in attempts.show(&mut hearing, event) {
                         yield shown;
@@ -59,7 +60,7 @@ impl Engine {
                 hearing.catch_up(&mut events).await;
                 // Stops the model where it still speaks.
                 drop(events);
-                let Some((answer, hold)) = attempts.judge(hearing)? else { continue };
+                let Some((answer, hold)) = attempts.judge(hearing.finish())? else { continue };
                 for event in attempts.tell(answer, &hold) {
                     yield event;
                 }
@@ -89,6 +90,8 @@ struct Attempts {
     meta: Option<Meta>,
     /// Whether the answer has begun.
     started: bool,
+    /// Whether text of an earlier reply was shown.
+    goes_on: bool,
 }
 
 impl Attempts {
@@ -108,6 +111,7 @@ impl Attempts {
             usage: Usage::default(),
             meta: None,
             started: false,
+            goes_on: false,
         }
     }
 
@@ -121,13 +125,21 @@ impl Attempts {
     }
 
     fn terms(&self) -> Terms<'_> {
-        Terms { request: &self.request, offer: &self.offer, guardrails: self.guardrails, committed: false }
+        Terms {
+            request: &self.request,
+            offer: &self.offer,
+            config: &self.engine.config,
+            guardrails: self.guardrails,
+            is_last: !self.guardrails.nudge || self.retries >= self.engine.config.max_retries || self.history.len() >= self.retries_max(),
+            goes_on: self.goes_on,
+            shown: Shown::default(),
+        }
     }
 
     /// What is shown of `event`, led in by the reply's own beginning.
     fn show(&mut self, hearing: &mut Hearing, event: Result<Event, backend::Error>) -> impl Iterator<Item = Event> + use<> {
         let shown = hearing.take(event, self.terms());
-        let begun = shown.as_ref().and_then(|_| self.begin(hearing.meta()));
+        let begun = if shown.is_empty() { None } else { self.begin(hearing.meta()) };
         begun.into_iter().chain(shown)
     }
 
@@ -138,17 +150,18 @@ impl Attempts {
 
     /// The answer, or `None` when the model is to be asked again. Fails when the backend failed, or when the model was asked often enough
     /// and calls wrongly still.
-    fn judge(&mut self, hearing: Hearing) -> Result<Option<(Answer, Hold)>, Error> {
-        let (reply, hold) = match hearing.finish() {
-            (Ok(reply), hold) => (reply, hold),
-            (Err(error), hold) if hold.is_committed() => return Err(error),
-            (Err(error), hold) => return Ok(Some((self.settle_for_text(error)?, hold))),
+    fn judge(&mut self, outcome: Outcome) -> Result<Option<(Answer, Hold)>, Error> {
+        let Outcome { reply, stuck, hold } = outcome;
+        let shown = hold.shown();
+        let reply = match reply {
+            Ok(reply) => reply,
+            Err(error) if self.goes_on || shown.any() => return Err(error),
+            Err(error) => return Ok(Some((self.settle_for_text(error)?, hold))),
         };
         self.usage += reply.usage;
         self.meta.get_or_insert_with(|| reply.meta.clone());
-        let terms = Terms { committed: hold.is_committed(), ..self.terms() };
         let mut note = Attempt::default();
-        let correction = match judge::judge(reply, terms, &mut note) {
+        let correction = match judge::judge(reply, stuck, Terms { shown, ..self.terms() }, &mut note) {
             Verdict::Accept(answer) => {
                 self.history.push(note);
                 return Ok(Some((answer, hold)));
@@ -158,14 +171,16 @@ impl Attempts {
         note.fault = Some(correction.fault);
         note.detail = Some(correction.detail.clone());
         self.history.push(note);
-        Ok(self.correct(correction)?.map(|answer| (answer, hold)))
+        Ok(self.correct(correction, shown)?.map(|answer| (answer, hold)))
     }
 
-    fn correct(&mut self, correction: Correction) -> Result<Option<Answer>, Error> {
+    fn correct(&mut self, correction: Correction, shown: Shown) -> Result<Option<Answer>, Error> {
         tracing::debug!(attempt = self.history.len(), fault = ?correction.fault, "reply needs correction");
-        if self.may_retry(correction.fault) {
+        // A call that was shown stands.
+        if shown.calls == 0 && self.may_retry(correction.fault) {
             self.corrections.extend(correction.messages);
             self.fallback = correction.fallback;
+            self.goes_on |= shown.any();
             return Ok(None);
         }
         self.exhausted = true;
@@ -188,14 +203,17 @@ impl Attempts {
     fn may_retry(&mut self, fault: Fault) -> bool {
         let config = &self.engine.config;
         match fault {
-            Fault::Text | Fault::UnknownTool => self.retries += 1,
+            Fault::Text | Fault::UnknownTool | Fault::Repetition => self.retries += 1,
             Fault::Arguments => self.tool_errors += 1,
         }
-        let attempts_max = usize::try_from(config.max_retries).unwrap_or(usize::MAX).saturating_add(1);
         self.guardrails.nudge
             && self.retries <= config.max_retries
             && self.tool_errors <= config.max_tool_errors
-            && self.history.len() < attempts_max
+            && self.history.len() <= self.retries_max()
+    }
+
+    fn retries_max(&self) -> usize {
+        usize::try_from(self.engine.config.max_retries).unwrap_or(usize::MAX)
     }
 
     fn report(&self) -> Report {
@@ -229,9 +247,9 @@ impl Attempts {
         let say = |text: String, event: fn(String) -> Event| (!text.is_empty()).then(|| event(text));
         events.extend(say(answer.reasoning, Event::Reasoning));
         events.extend(logprobs.into_iter().map(Event::Logprobs));
-        events.extend(say(hold.rest(&answer.content), Event::Content));
+        events.extend(say(hold.rest(&self.terms().joined(answer.content)), Event::Content));
         events.extend(say(answer.refusal, Event::Refusal));
-        events.extend(answer.calls.into_iter().map(Event::CallStarted));
+        events.extend(answer.calls.into_iter().skip(hold.shown().calls).map(Event::CallStarted));
         events.extend([Event::Finished(finish), Event::Usage(self.usage)]);
         events
     }

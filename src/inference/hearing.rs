@@ -1,4 +1,4 @@
-//! One upstream reply while the model speaks: gathered, shown as far as it may be, and given up when no more of it is needed.
+//! One upstream reply while the model speaks: gathered, shown as far as it may be, and stopped when no more of it is needed.
 
 use std::time::Duration;
 
@@ -9,7 +9,10 @@ use super::{
     Config, Error, Reasoning,
     accumulate::Accumulator,
     hold::{Heard, Hold},
-    judge::Terms,
+    judge::Stuck,
+    repetition::Repetition,
+    terms::Terms,
+    thinking::Splitter,
 };
 use crate::{
     backend::{self, Events},
@@ -22,12 +25,30 @@ const CATCH_UP: Duration = Duration::from_millis(50);
 /// A reply that is being heard.
 #[derive(Debug)]
 pub(super) struct Hearing {
+    splitter: Splitter,
+    repetition: Repetition,
+    /// What is followed for repetition: reasoning, content, or a call by its number.
+    followed: Followed,
     reply: Accumulator,
     hold: Hold,
     reasoning: Reasoning,
-    failure: Option<Error>,
-    /// Given up when so much of it had come.
-    given_up: Option<Mark>,
+    over: Option<Over>,
+}
+
+/// Why no more of a reply is waited for.
+#[derive(Debug)]
+enum Over {
+    Failed(Error),
+    /// It is wrong, or holds all that is wanted, since so much of it came.
+    Enough(Mark),
+    Stuck(Stuck),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Followed {
+    Reasoning,
+    Content,
+    Call(usize),
 }
 
 /// How far a reply has come.
@@ -50,11 +71,29 @@ impl Mark {
     }
 }
 
+/// A reply that was heard.
+#[derive(Debug)]
+pub(super) struct Outcome {
+    /// All of it, or why it failed.
+    pub(super) reply: Result<Reply, Error>,
+    /// Why it was stopped, if it would have gone on for nothing.
+    pub(super) stuck: Option<Stuck>,
+    /// What of it was shown.
+    pub(super) hold: Hold,
+}
+
 impl Hearing {
     /// Nothing heard yet.
-    pub(super) fn new(config: &Config) -> Self {
-        let reply = Accumulator::new(config.reply_bytes_max);
-        Self { reply, hold: Hold::default(), reasoning: config.reasoning, failure: None, given_up: None }
+    pub(super) fn new(config: &Config, terms: Terms<'_>) -> Self {
+        Self {
+            splitter: Splitter::default(),
+            repetition: Repetition::new(config.repetitions_max),
+            followed: Followed::Reasoning,
+            reply: Accumulator::new(config.reply_bytes_max),
+            hold: Hold::new(terms),
+            reasoning: config.reasoning,
+            over: None,
+        }
     }
 
     /// What the reply says about itself, as far as it has come.
@@ -64,65 +103,101 @@ impl Hearing {
 
     /// Whether no more is to be waited for.
     pub(super) fn is_over(&self) -> bool {
-        self.failure.is_some() || self.given_up.is_some()
+        self.over.is_some()
     }
 
     /// Takes the next event. Returns what may be shown now.
-    pub(super) fn take(&mut self, event: Result<Event, backend::Error>, terms: Terms<'_>) -> Option<Event> {
-        let heard = event.as_ref().map_or(Heard::Else, Heard::in_event);
-        let shown = match self.gather(event) {
-            Ok(shown) => shown,
-            Err(error) => {
-                self.failure = Some(error);
-                return None;
+    pub(super) fn take(&mut self, event: Result<Event, backend::Error>, terms: Terms<'_>) -> Vec<Event> {
+        let mut shown = Vec::new();
+        match event {
+            Err(error) => self.over = Some(Over::Failed(error.into())),
+            Ok(event) => {
+                for event in self.splitter.split(event) {
+                    if self.over.is_none() {
+                        self.over = self.take_one(event, terms, &mut shown).unwrap_or_else(|error| Some(Over::Failed(error)));
+                    }
+                }
             }
-        };
-        let reply = self.reply.reply();
-        let shown = shown.or_else(|| self.hold.show(heard, reply, terms));
-        let is_enough = self.hold.is_enough(heard, reply, terms);
-        if is_enough || self.reply.is_padded(|reply| terms.is_padded_call(reply)) {
-            tracing::debug!("reply is given up: no more of it is needed");
-            self.given_up = Some(Mark::of(self.reply.reply()));
         }
         shown
     }
 
-    /// After a reply was given up: takes what is on its way already, which may be all of it with its usage.
+    fn take_one(&mut self, mut event: Event, terms: Terms<'_>, shown: &mut Vec<Event>) -> Result<Option<Over>, Error> {
+        let repeats = self.cut_where_it_repeats(&mut event);
+        let heard = Heard::in_event(&event);
+        shown.extend(self.gather(event)?);
+        if let Some(event) = self.hold.show(heard, self.reply.reply(), terms) {
+            // What led to it comes first.
+            shown.extend(self.reply.take_reasoning());
+            shown.push(event);
+        }
+        if repeats {
+            return Ok(Some(Over::Stuck(Stuck::Repeats)));
+        }
+        let reply = self.reply.reply();
+        if self.hold.holds_text() && reply.calls.is_empty() && reply.content.len() > terms.config.held_bytes_max {
+            if !terms.is_last {
+                self.reply.cut_content(terms.config.held_bytes_max);
+                return Ok(Some(Over::Stuck(Stuck::TooLong)));
+            }
+            shown.extend(self.hold.release(reply, terms));
+        }
+        let is_enough = self.hold.is_enough(heard, reply, terms) || self.reply.is_padded(|reply| terms.is_padded_call(reply));
+        Ok(is_enough.then(|| Over::Enough(Mark::of(self.reply.reply()))))
+    }
+
+    /// After a reply held enough: takes what is on its way already, which may be all of it with its usage.
     pub(super) async fn catch_up(&mut self, events: &mut Events) {
-        if self.given_up.is_none() {
+        if !matches!(self.over, Some(Over::Enough(_))) {
             return;
         }
         let until = Instant::now() + CATCH_UP;
         while let Ok(Some(Ok(event))) = tokio::time::timeout_at(until, events.next()).await {
-            if self.gather(Ok(event)).is_err() {
-                return;
+            for event in self.splitter.split(event) {
+                if self.gather(event).is_err() {
+                    return;
+                }
             }
         }
     }
 
-    /// The reply, or how it failed, and what was shown of it. What came after it was given up counts only when it came to its end all the same.
-    pub(super) fn finish(self) -> (Result<Reply, Error>, Hold) {
-        let reply = match self.failure {
-            Some(error) => Err(error),
-            None => {
-                let mut reply = self.reply.finish();
-                if let Some(mark) = self.given_up.filter(|_| reply.finish.is_none()) {
-                    mark.cut(&mut reply);
-                }
-                Ok(reply)
-            }
-        };
-        (reply, self.hold)
+    /// The end. What came after the reply held enough counts only when it came to its end all the same.
+    pub(super) fn finish(self) -> Outcome {
+        let (mut reply, mut stuck) = (Ok(self.reply.finish()), None);
+        match (self.over, &mut reply) {
+            (Some(Over::Failed(error)), _) => reply = Err(error),
+            (Some(Over::Stuck(why)), _) => stuck = Some(why),
+            (Some(Over::Enough(mark)), Ok(reply)) if reply.finish.is_none() => mark.cut(reply),
+            _ => {}
+        }
+        Outcome { reply, stuck, hold: self.hold }
     }
 
     /// Puts `event` into the reply. Returns it where it is shown instead of kept.
-    fn gather(&mut self, event: Result<Event, backend::Error>) -> Result<Option<Event>, Error> {
-        match event? {
-            event @ Event::Reasoning(_) if self.reasoning != Reasoning::Hold => {
+    fn gather(&mut self, event: Event) -> Result<Option<Event>, Error> {
+        match event {
+            event @ Event::Reasoning(_) if self.reasoning != Reasoning::Hold || self.hold.shown().any() => {
                 self.reply.charge(&event)?;
-                Ok((self.reasoning == Reasoning::Live).then_some(event))
+                Ok((self.reasoning != Reasoning::Drop).then_some(event))
             }
             event => self.reply.push(event).map(|()| None),
         }
+    }
+
+    /// Whether `event` makes the reply one that repeats itself; it is cut off there.
+    fn cut_where_it_repeats(&mut self, event: &mut Event) -> bool {
+        let (followed, text) = match event {
+            Event::Reasoning(text) => (Followed::Reasoning, text),
+            Event::Content(text) => (Followed::Content, text),
+            Event::CallStarted(call) => (Followed::Call(self.reply.reply().calls.len()), &mut call.arguments),
+            Event::CallArguments { index, fragment } => (Followed::Call(*index), fragment),
+            _ => return false,
+        };
+        if std::mem::replace(&mut self.followed, followed) != followed {
+            self.repetition.restart();
+        }
+        let Some(at) = self.repetition.push(text.as_bytes()) else { return false };
+        text.truncate(text.floor_char_boundary(at));
+        true
     }
 }

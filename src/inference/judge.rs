@@ -3,27 +3,16 @@
 use serde_json::{json, value::RawValue};
 
 use super::{
-    Guardrails,
     nudge::{self, Complaint},
-    offer::Offer,
     rescue, respond,
+    terms::Terms,
     validate::{self, Finding},
 };
 use crate::chat::{
-    Call, FinishReason, Message, Reply, Request, ToolChoice, id,
+    Call, FinishReason, Message, Reply, ToolChoice, id,
     reply::PARAGRAPH,
     report::{Attempt, Fault},
 };
-
-/// By what a reply is judged.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Terms<'a> {
-    pub(super) request: &'a Request,
-    pub(super) offer: &'a Offer,
-    pub(super) guardrails: Guardrails,
-    /// Part of the reply was shown: it is the answer, whatever is wrong with the rest.
-    pub(super) committed: bool,
-}
 
 /// What to do with a reply.
 #[derive(Debug)]
@@ -59,16 +48,39 @@ pub(super) struct Correction {
     pub(super) fallback: Option<Answer>,
 }
 
+/// Why a reply was stopped that would have gone on for nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stuck {
+    /// It said the same over and over.
+    Repeats,
+    /// It was more text than is held.
+    TooLong,
+}
+
+impl Correction {
+    /// Of a call that was shown already: it cannot be corrected.
+    fn of_shown(detail: String) -> Self {
+        Self { fault: Fault::Arguments, detail, messages: Vec::new(), fallback: None }
+    }
+}
+
 /// Judges `reply`, and notes what was read out of it or rewritten in `note`.
-pub(super) fn judge(mut reply: Reply, terms: Terms<'_>, note: &mut Attempt) -> Verdict {
+pub(super) fn judge(mut reply: Reply, stuck: Option<Stuck>, terms: Terms<'_>, note: &mut Attempt) -> Verdict {
+    drop_unopened_reasoning(&mut reply, terms);
+    if terms.goes_on && !reply.calls.is_empty() {
+        reply.content.clear();
+    }
     let cut = reply.finish.filter(|reason| matches!(reason, FinishReason::Length | FinishReason::ContentFilter));
-    if terms.request.tool_choice == ToolChoice::None {
-        return Verdict::Accept(Answer { cut, ..all_as_text(reply) });
+    match stuck {
+        Some(Stuck::Repeats) => return judge_repetition(reply, terms, note),
+        Some(Stuck::TooLong) => return judge_text(reply, terms),
+        None if terms.request.tool_choice == ToolChoice::None => return Verdict::Accept(Answer { cut, ..all_as_text(reply) }),
+        None => {}
     }
     if let Some(reason) = cut
         && !(reason == FinishReason::Length && terms.is_padded_call(&reply))
     {
-        return Verdict::Accept(what_there_is(reply, reason, terms, note));
+        return what_there_is(reply, reason, terms, note);
     }
     let said = rescue_calls(&mut reply, terms, note);
     if reply.calls.is_empty() {
@@ -78,11 +90,6 @@ pub(super) fn judge(mut reply: Reply, terms: Terms<'_>, note: &mut Attempt) -> V
 }
 
 impl Terms<'_> {
-    /// Whether text is not what was asked for.
-    fn call_is_due(&self) -> bool {
-        self.offer.responds || matches!(self.request.tool_choice, ToolChoice::Required | ToolChoice::Named(_))
-    }
-
     /// Whether `reply` is a call written as text and nothing but white space behind it.
     ///
     /// With `tool_choice: "required"` llama-server forbids the end of the text until its own form of a call comes. A model that wrote its
@@ -90,7 +97,7 @@ impl Terms<'_> {
     pub(super) fn is_padded_call(&self, reply: &Reply) -> bool {
         let padded = reply.calls.is_empty() && reply.content.ends_with(char::is_whitespace);
         let alone = |rescued: rescue::Rescued| rescued.content.trim().is_empty();
-        padded && self.guardrails.rescue && self.call_is_due() && rescue::rescue(&reply.content, self.offer).is_some_and(alone)
+        padded && self.guardrails.rescue && self.call_is_due() && rescue::rescue(&reply.content, 0, self.offer).is_some_and(alone)
     }
 
     /// Whether `call`, which is complete, would have to be corrected.
@@ -102,30 +109,30 @@ impl Terms<'_> {
     pub(super) fn is_good(&self, call: &Call) -> bool {
         matches!(examine(&mut call.clone(), *self, &mut Attempt::default()), Judged::Good)
     }
+}
 
-    /// Whether no such tool may be called, which its name alone tells.
-    pub(super) fn is_unknown(&self, call: &Call) -> bool {
-        let may_be_called = self.offer.find(&call.name).is_some() && self.named().is_none_or(|named| named == call.name);
-        self.guardrails.validate && !may_be_called
+/// Where the template had opened the model's reasoning, only its end is seen, and only when the reply is whole.
+fn drop_unopened_reasoning(reply: &mut Reply, terms: Terms<'_>) {
+    if terms.shown.text > 0 {
+        return;
     }
-
-    fn named(&self) -> Option<&str> {
-        match &self.request.tool_choice {
-            ToolChoice::Named(name) => Some(name),
-            ToolChoice::Auto | ToolChoice::None | ToolChoice::Required | ToolChoice::Other => None,
-        }
-    }
+    let thoughts = rescue::reasoning::unopened_end(&reply.content);
+    reply.content.drain(..thoughts);
+    reply.calls_at = reply.calls_at.map(|at| at.saturating_sub(thoughts));
 }
 
 /// A reply that was cut off: no call is read out of its text or corrected, and a call that is not whole is not handed on, because
 /// clients complete cut arguments by guessing.
-fn what_there_is(mut reply: Reply, reason: FinishReason, terms: Terms<'_>, note: &mut Attempt) -> Answer {
+fn what_there_is(mut reply: Reply, reason: FinishReason, terms: Terms<'_>, note: &mut Attempt) -> Verdict {
     let is_respond = |call: &Call| terms.offer.is_respond(&call.name);
     let (spoken, mut calls): (Vec<_>, Vec<_>) = reply.calls.drain(..).partition(is_respond);
     let is_whole = |call: &Call| match terms.guardrails.validate {
         true => validate::check(call, terms.offer, terms.named()) == Finding::Valid,
         false => serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(&call.arguments).is_ok(),
     };
+    if let Some(broken) = calls.iter().take(terms.shown.calls).find(|call| !is_whole(call)) {
+        return Verdict::Correct(Correction::of_shown(format!("the call of `{}` was cut off", broken.name)));
+    }
     if let Some(broken) = calls.iter().find(|call| !is_whole(call)) {
         note.detail = Some(format!("a call of `{}` was cut off and is left out", broken.name));
     }
@@ -134,7 +141,23 @@ fn what_there_is(mut reply: Reply, reason: FinishReason, terms: Terms<'_>, note:
         calls.truncate(1);
     }
     let messages = spoken.iter().filter_map(|call| respond::message(&call.arguments)).collect();
-    Answer { calls, cut: Some(reason), ..text(reply, messages) }
+    Verdict::Accept(Answer { calls, cut: Some(reason), ..text(reply, messages) })
+}
+
+/// A reply that says the same over and over is cut off where that was seen. What was shown of it stays the answer.
+fn judge_repetition(reply: Reply, terms: Terms<'_>, note: &mut Attempt) -> Verdict {
+    let messages = nudge::for_repetition(&reply.content, terms.offer, terms.named());
+    let detail = "the reply repeated itself".to_owned();
+    match what_there_is(reply, FinishReason::Length, terms, note) {
+        Verdict::Accept(answer) if !terms.shown.any() && terms.guardrails.nudge => {
+            let fallback = Some(answer).filter(|answer| !answer.content.is_empty() && terms.named().is_none());
+            Verdict::Correct(Correction { fault: Fault::Repetition, detail, messages, fallback })
+        }
+        verdict => {
+            note.detail.get_or_insert(detail);
+            verdict
+        }
+    }
 }
 
 /// Tools were withheld: what looks like a call is text.
@@ -162,12 +185,13 @@ fn rescue_calls(reply: &mut Reply, terms: Terms<'_>, note: &mut Attempt) -> Opti
     if !reply.calls.is_empty() || !terms.guardrails.rescue {
         return None;
     }
-    let rescued = rescue::rescue(&reply.content, terms.offer)?;
+    let rescued = rescue::rescue(&reply.content, terms.shown.text, terms.offer)?;
     note.form = Some(rescued.form.as_str());
     note.rescued = rescued.calls.iter().map(|call| call.name.clone()).collect();
     let with_id = |call: rescue::Call| Call { id: id::mint("call_"), name: call.name, arguments: call.arguments };
     reply.calls = rescued.calls.into_iter().map(with_id).collect();
-    let content = std::mem::replace(&mut reply.content, rescued.content);
+    let around = if terms.goes_on { String::new() } else { rescued.content };
+    let content = std::mem::replace(&mut reply.content, around);
     // They spell the text that is gone.
     reply.logprobs.clear();
     Some(Answer { reasoning: reply.reasoning.clone(), content, ..Answer::default() })
@@ -175,7 +199,7 @@ fn rescue_calls(reply: &mut Reply, terms: Terms<'_>, note: &mut Attempt) -> Opti
 
 fn judge_text(reply: Reply, terms: Terms<'_>) -> Verdict {
     let answer = text(reply, Vec::new());
-    if !terms.call_is_due() || !terms.guardrails.nudge || !answer.refusal.is_empty() {
+    if terms.text_is_welcome() || !answer.refusal.is_empty() {
         return Verdict::Accept(answer);
     }
     let messages = nudge::for_text(&answer.content, terms.offer, terms.named());
@@ -199,6 +223,10 @@ fn judge_calls(mut reply: Reply, said: Option<Answer>, terms: Terms<'_>, note: &
     for mut call in reply.calls.drain(..) {
         let judged = examine(&mut call, terms, note);
         calls.push((call, judged));
+    }
+    let made = calls.iter().filter(|(call, _)| !terms.offer.is_respond(&call.name)).take(terms.shown.calls);
+    if let Some((_, Judged::Bad(complaint))) = made.into_iter().find(|(_, judged)| matches!(judged, Judged::Bad(_))) {
+        return Verdict::Correct(Correction::of_shown(complaint.what.clone()));
     }
     drop_what_need_not_be_right(&mut calls, terms);
     drop_what_came_too_late(&mut calls, terms, note);
@@ -263,13 +291,16 @@ fn drop_what_need_not_be_right(calls: &mut Vec<(Call, Judged)>, terms: Terms<'_>
     });
 }
 
-/// What `respond` says is shown as it comes, unless a call before it was wrong. From there on the answer stands, and a wrong call behind it
-/// is left out.
+/// What `respond` says is shown as it comes, unless a call before it was wrong. From there on the answer stands, as it does from a call
+/// that was shown, and a wrong call behind it is left out.
 fn drop_what_came_too_late(calls: &mut Vec<(Call, Judged)>, terms: Terms<'_>, note: &mut Attempt) {
     let speaks = |(_, judged): &(Call, Judged)| matches!(judged, Judged::Says(message) if !message.trim().is_empty());
     let is_bad = |(_, judged): &(Call, Judged)| matches!(judged, Judged::Bad(_));
-    let Some(spoken) = calls.iter().position(speaks) else { return };
-    if !terms.committed && calls.iter().take(spoken).any(is_bad) {
+    let stands = match calls.iter().position(speaks) {
+        Some(spoken) => terms.shown.spoke || !calls.iter().take(spoken).any(is_bad),
+        None => terms.shown.calls > 0,
+    };
+    if !stands {
         return;
     }
     if let Some((_, Judged::Bad(complaint))) = calls.iter().find(|call| is_bad(call)) {

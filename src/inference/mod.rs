@@ -12,8 +12,11 @@ mod hold;
 mod judge;
 mod nudge;
 pub mod offer;
+mod repetition;
 pub mod rescue;
 pub mod respond;
+mod terms;
+mod thinking;
 mod validate;
 
 #[cfg(test)]
@@ -53,6 +56,26 @@ pub enum Reasoning {
     Drop,
 }
 
+/// What becomes of text where the model might have called a tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnText {
+    /// `Nudge` where the model has `respond` to answer with, else `Accept`.
+    Auto,
+    /// It is held, and the model is asked for a call.
+    Nudge,
+    /// It is an answer, shown as it comes; a call may follow it.
+    Accept,
+}
+
+/// When a structured call is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ToolArguments {
+    /// When it is whole and right.
+    Validated,
+    /// As it comes, once its name is known to be offered. One that turns out wrong ends the answer with an error.
+    Live,
+}
+
 /// The settings of the guardrails.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
@@ -64,6 +87,14 @@ pub struct Config {
     pub max_tool_errors: u32,
     /// What becomes of the model's reasoning.
     pub reasoning: Reasoning,
+    /// What becomes of text where the model might have called a tool.
+    pub on_text: OnText,
+    /// When a structured call is shown.
+    pub tool_arguments: ToolArguments,
+    /// How often the longest cycle looked for may come over and over in one reply; 0 is as often as it likes.
+    pub repetitions_max: usize,
+    /// How many bytes of text are held for what they may become; longer text is text.
+    pub held_bytes_max: usize,
     /// How many bytes of one reply are read.
     pub reply_bytes_max: usize,
 }

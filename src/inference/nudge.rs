@@ -6,16 +6,41 @@ use crate::chat::{Call, Message, report::Fault};
 /// Names listed to the model; with more, the list in its prompt must do.
 const NAMES_MAX: usize = 40;
 
+/// How much of a text that the model is not to go on from is repeated to it.
+const EXCERPT_BYTES: usize = 256;
+/// A longer text is no slip: the model knows what it wrote from its beginning.
+const TEXT_BYTES_MAX: usize = 4096;
+
 /// After text where a call was due.
 pub(super) fn for_text(text: &str, offer: &Offer, named: Option<&str>) -> Vec<Message> {
-    let mut say = match named {
+    let say = match named {
         Some(name) => format!("That was text, but a call of the tool `{name}` is needed. Call it now."),
         None => format!("That was text, but a tool call is needed. Call one of these tools now: {}.", names(offer)),
     };
+    answered(beginning(text, TEXT_BYTES_MAX), say, offer)
+}
+
+/// After a reply that repeated itself. Only its beginning is told, lest the model goes on with it.
+pub(super) fn for_repetition(text: &str, offer: &Offer, named: Option<&str>) -> Vec<Message> {
+    let say = match named {
+        Some(name) => format!("That repeated itself without end. Call the tool `{name}` now, once."),
+        None => format!("That repeated itself without end. Call one of these tools now, once: {}.", names(offer)),
+    };
+    answered(beginning(text, EXCERPT_BYTES), say, offer)
+}
+
+fn answered(text: String, mut say: String, offer: &Offer) -> Vec<Message> {
     if offer.responds {
         say.push_str(&format!(" To say something to the user, call `{}` with the text as `message`.", respond::NAME));
     }
-    vec![Message::Assistant { content: text.to_owned(), calls: Vec::new() }, Message::User(say)]
+    vec![Message::Assistant { content: text, calls: Vec::new() }, Message::User(say)]
+}
+
+fn beginning(text: &str, bytes_max: usize) -> String {
+    match text.get(..text.floor_char_boundary(bytes_max)) {
+        Some(beginning) if beginning.len() < text.len() => format!("{beginning} …"),
+        _ => text.to_owned(),
+    }
 }
 
 /// After calls of which at least one was wrong: one result for each, its complaint or, for a good one, that it was not run.

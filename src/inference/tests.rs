@@ -6,7 +6,7 @@ use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use proptest::prelude::*;
 
-use super::{Config, Engine, Error, Guardrails, Reasoning};
+use super::{Config, Engine, Error, Guardrails, OnText, Reasoning, ToolArguments};
 use crate::{
     backend::{Backend, Events, Prompt},
     chat::{Call, Event, FinishReason, Meta, Reply, Request, Tool, ToolChoice, Usage},
@@ -97,8 +97,17 @@ fn request(parallel: bool, tool_choice: ToolChoice) -> Request {
 
 /// Runs `replies` cut into pieces of `size`, and checks what holds for every stream. Returns what a client makes of it.
 fn answer(replies: &[Said], size: usize, mixed: bool, request: &Request) -> Result<String, String> {
-    let config =
-        Config { guardrails: Guardrails::ALL, max_retries: 3, max_tool_errors: 2, reasoning: Reasoning::Live, reply_bytes_max: 1 << 20 };
+    let config = Config {
+        guardrails: Guardrails::ALL,
+        max_retries: 3,
+        max_tool_errors: 2,
+        reasoning: Reasoning::Live,
+        on_text: OnText::Auto,
+        tool_arguments: ToolArguments::Validated,
+        repetitions_max: 8,
+        held_bytes_max: 64 << 10,
+        reply_bytes_max: 1 << 20,
+    };
     let script = Script(Mutex::new(replies.iter().map(|reply| reply.events(size, mixed)).collect()));
     let engine = Arc::new(Engine::new(Arc::new(script), config));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();

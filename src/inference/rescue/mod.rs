@@ -16,8 +16,9 @@ mod coerce;
 mod page;
 mod place;
 mod quote;
-mod reasoning;
+pub(super) mod reasoning;
 mod scan;
+pub(super) mod suffix;
 mod unit;
 
 #[cfg(test)]
@@ -26,6 +27,7 @@ mod linear_time;
 mod tests;
 
 use self::page::Page;
+use self::reasoning::Visible;
 use self::unit::Unit;
 
 /// The way of writing a call that was recognised.
@@ -70,29 +72,33 @@ pub struct Call {
 pub struct Rescued {
     /// The calls in the order written, duplicates included; never empty.
     pub calls: Vec<Call>,
-    /// The text around the calls, trimmed, without reasoning, emptied fences and wrapper tags.
+    /// The text around the calls, trimmed at its end, without reasoning, emptied fences and wrapper tags.
     pub content: String,
     /// How the calls were written.
     pub form: Form,
 }
 
-/// Reads the calls out of `text`; `None` when it holds none.
-pub fn rescue(text: &str, offer: &Offer) -> Option<Rescued> {
-    let visible = reasoning::strip(text);
-    let mut page = Page::new(&visible);
+/// Reads the calls out of `text`; `None` when it holds none. The first `shown` bytes are text whatever they look like, and the content
+/// begins with them; it is not trimmed there.
+pub fn rescue(text: &str, shown: usize, offer: &Offer) -> Option<Rescued> {
+    let whole = Visible::of(text);
+    let (visible, floor) = (whole.text.as_ref(), whole.position(shown));
+    let mut page = Page::new(visible);
     FORMS.iter().find_map(|&(form, token, read)| {
         // Most texts hold no token at all and cost no walk.
         if !visible.contains(token) {
             return None;
         }
         let units = page.walk(|page, mark| read(page, mark, offer));
-        let spots = place::spots(&visible, &units);
-        let mut blocks = unit::blocks(&visible, units.into_iter().zip(spots));
-        quote::retain_calls(&visible, &mut blocks);
+        let spots = place::spots(visible, &units);
+        let mut blocks = unit::blocks(visible, units.into_iter().zip(spots));
+        blocks.retain(|block| block.span.start >= floor);
+        quote::retain_calls(visible, &mut blocks);
         if blocks.is_empty() {
             return None;
         }
-        let content = unit::text_around(&visible, &blocks);
+        let mut content = unit::text_around(visible, &blocks, floor);
+        content.replace_range(..floor, text.get(..shown).unwrap_or_default());
         let calls = blocks.into_iter().flat_map(|block| block.calls).collect();
         Some(Rescued { calls, content, form })
     })
@@ -121,4 +127,23 @@ const FORMS: [(Form, &str, Read); 4] = [
     (Form::Rehearsal, "{", rehearsal::read),
     (Form::QwenXml, "<function=", qwen_xml::read),
     (Form::Json, "{", json::read),
+];
+
+/// A string with which the packaging of a call begins, and which says that it is one.
+struct Opening {
+    text: &'static str,
+    /// Whether it counts only where no word stands before it in its line.
+    begins_line: bool,
+}
+
+/// What a running text is held for. Brackets, fences and the names of tools are looked at more closely in `suffix`.
+const OPENINGS: &[Opening] = &[
+    Opening { text: "[TOOL_CALLS]", begins_line: false },
+    Opening { text: "[ARGS]", begins_line: false },
+    Opening { text: "<tool_call>", begins_line: false },
+    Opening { text: "<tool_calls>", begins_line: false },
+    Opening { text: "<tools>", begins_line: false },
+    Opening { text: "<|tool_call|>", begins_line: false },
+    Opening { text: "<|python_tag|>", begins_line: false },
+    Opening { text: "<function=", begins_line: false },
 ];

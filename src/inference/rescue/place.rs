@@ -175,7 +175,7 @@ pub(super) fn first_line(text: &str) -> &str {
 }
 
 /// The labels of fences in which models write calls. A call in another language is a program's.
-const LABELS: [&str; 10] = ["", "json", "jsonc", "json5", "xml", "tool_call", "tool_calls", "tool_code", "text", "plaintext"];
+pub(super) const LABELS: [&str; 10] = ["", "json", "jsonc", "json5", "xml", "tool_call", "tool_calls", "tool_code", "text", "plaintext"];
 
 /// What says that a call follows: Hermes and Qwen, Granite, Llama 3, Mistral.
 const OPENINGS: [&str; 5] = ["<tool_call>", "<tool_calls>", "<|tool_call|>", "<|python_tag|>", "[TOOL_CALLS]"];

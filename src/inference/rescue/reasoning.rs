@@ -5,34 +5,65 @@
 //! without having been opened (the template opened it), it goes from the start. A tag inside the
 //! JSON or the XML parameters of an answer is data and stays.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, ops::Range};
 
 use super::page::Page;
 
-/// The text without its reasoning.
-pub(super) fn strip(text: &str) -> Cow<'_, str> {
-    if !(0..text.len()).any(|at| tag_at(text, at).is_some()) {
-        return Cow::Borrowed(text);
+/// A text without its reasoning.
+pub(super) struct Visible<'t> {
+    pub(super) text: Cow<'t, str>,
+    /// What was taken out, in order.
+    cuts: Vec<Range<usize>>,
+}
+
+impl<'t> Visible<'t> {
+    pub(super) fn of(text: &'t str) -> Self {
+        let cuts = cuts(text);
+        if cuts.is_empty() {
+            return Self { text: Cow::Borrowed(text), cuts };
+        }
+        let (mut visible, mut from) = (String::with_capacity(text.len()), 0);
+        for cut in &cuts {
+            visible.push_str(text.get(from..cut.start).unwrap_or_default());
+            from = cut.end;
+        }
+        visible.push_str(text.get(from..).unwrap_or_default());
+        Self { text: Cow::Owned(visible), cuts }
     }
-    let mut page = Page::new(text);
-    let (mut visible, mut from, mut at) = (String::new(), 0, 0);
+
+    /// Where the byte `at` of the whole text is found, or the next one that is left.
+    pub(super) fn position(&self, at: usize) -> usize {
+        at - self.cuts.iter().map(|cut| at.clamp(cut.start, cut.end) - cut.start).sum::<usize>()
+    }
+}
+
+/// How much of a text is reasoning that was never opened, because the template had opened it; 0 when there is none.
+pub(in crate::inference) fn unopened_end(text: &str) -> usize {
+    cuts(text).first().filter(|cut| cut.start == 0 && !matches!(tag_at(text, 0), Some(Tag::Open { .. }))).map_or(0, |cut| cut.end)
+}
+
+fn cuts(text: &str) -> Vec<Range<usize>> {
+    let mut cuts = Vec::new();
+    if !(0..text.len()).any(|at| tag_at(text, at).is_some()) {
+        return cuts;
+    }
+    let (mut page, mut at) = (Page::new(text), 0);
     while let Some(mark) = page.next_mark(at) {
         at = match tag_at(text, mark) {
             Some(Tag::Open { end, closing }) => {
-                visible.push_str(page.slice(from..mark));
-                from = closing_end(text, end, closing);
-                from
+                let end = closing_end(text, end, closing);
+                cuts.push(mark..end);
+                end
             }
             Some(Tag::Close { end }) => {
-                visible.clear();
-                from = end;
-                from
+                cuts.clear();
+                cuts.push(0..end);
+                end
             }
             None => page.data_end(mark).unwrap_or(mark + 1),
         };
     }
-    visible.push_str(page.slice(from..text.len()));
-    Cow::Owned(visible)
+    cuts
 }
 
 enum Tag {
@@ -60,4 +91,5 @@ fn end_of(text: &str, at: usize, tag: &str) -> Option<usize> {
     found.eq_ignore_ascii_case(tag.as_bytes()).then_some(end)
 }
 
-const TAGS: [(&str, &str); 3] = [("<think>", "</think>"), ("<thinking>", "</thinking>"), ("[THINK]", "[/THINK]")];
+/// The tags around reasoning.
+pub(in crate::inference) const TAGS: [(&str, &str); 3] = [("<think>", "</think>"), ("<thinking>", "</thinking>"), ("[THINK]", "[/THINK]")];

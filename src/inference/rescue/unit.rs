@@ -107,11 +107,11 @@ pub(super) fn blocks(text: &str, units: impl Iterator<Item = (Unit, Spot)>) -> V
     blocks
 }
 
-/// The text without the blocks and the tags that wrapped them.
-pub(super) fn text_around(text: &str, blocks: &[Block]) -> String {
-    let (mut content, mut separator) = (String::new(), "");
+/// The text without the blocks, which begin at `floor` or behind it, and the tags that wrapped them. Up to `floor` it stays as it is.
+pub(super) fn text_around(text: &str, blocks: &[Block], floor: usize) -> String {
+    let (mut content, mut separator) = (text.get(..floor).unwrap_or_default().to_owned(), "");
     let first = blocks.first().map_or(text.len(), |block| block.span.start);
-    let mut left = text.get(..first).unwrap_or_default();
+    let mut left = text.get(floor..first).unwrap_or_default();
     for (index, block) in blocks.iter().enumerate() {
         let next = blocks.get(index + 1).map_or(text.len(), |block| block.span.start);
         let right = text.get(block.span.end..next).unwrap_or_default();
@@ -123,11 +123,10 @@ pub(super) fn text_around(text: &str, blocks: &[Block]) -> String {
         left = after;
     }
     append(&mut content, separator, without_end_of_turn(left));
-    if is_loose_packing(&content) {
-        return String::new();
+    if floor == 0 {
+        return if is_loose_packing(&content) { String::new() } else { content.trim().to_owned() };
     }
-    content.truncate(content.trim_end().len());
-    content.drain(..content.len() - content.trim_start().len());
+    content.truncate(content.trim_end().len().max(floor));
     content
 }
 

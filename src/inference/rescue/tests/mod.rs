@@ -8,6 +8,7 @@ mod json;
 mod markers;
 mod places;
 mod quotes;
+mod suffix;
 
 use super::{Form, rescue};
 use crate::inference::offer::{Offer, Tool};
@@ -30,7 +31,7 @@ pub(super) fn offer() -> Offer {
 
 /// Each call as `name arguments`, joined with ` + `; then ` | content` if there is any.
 fn shown(text: &str) -> String {
-    let Some(rescued) = rescue(text, &offer()) else {
+    let Some(rescued) = rescue(text, 0, &offer()) else {
         return "none".to_owned();
     };
     let calls: Vec<_> = rescued.calls.iter().map(|call| format!("{} {}", call.name, call.arguments)).collect();
@@ -48,7 +49,7 @@ fn check(text: &str, expected: &str) {
 
 #[test]
 fn the_first_form_wins() {
-    let form = |text| rescue(text, &offer()).map(|rescued| rescued.form.as_str());
+    let form = |text| rescue(text, 0, &offer()).map(|rescued| rescued.form.as_str());
     assert_eq!(form("[TOOL_CALLS]ping[ARGS]{} save[ARGS]{}"), Some(Form::Mistral.as_str()));
     assert_eq!(form("ping[ARGS]{} {\"name\":\"ping\"}"), Some("rehearsal"));
     assert_eq!(form("<function=ping></function> {\"name\":\"ping\"}"), Some("qwen_xml"));

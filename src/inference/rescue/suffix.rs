@@ -1,0 +1,287 @@
+//! How much of a running text is certainly no part of a call, so that it can be shown while the model goes on.
+//!
+//! What may be the beginning of a call is held, and let go as soon as it cannot be one. What holds is coarser than what reads: text that
+//! is held too long is only shown late, and a call that was let go is text for the reader too, which is told how much was shown. The
+//! outcome depends on the text alone, not on the pieces in which it came.
+
+use super::page::Page;
+use super::place::LABELS;
+use super::scan::{is_name_byte, run};
+use super::unit::{Unit, is_label_char};
+use super::{FORMS, OPENINGS, offered, rescue};
+use crate::inference::offer::Offer;
+
+/// Follows one text.
+#[derive(Debug)]
+pub(in crate::inference) struct Suffix {
+    /// So much of the text is no part of a call. The rest is held.
+    free: usize,
+    /// So much was read.
+    at: usize,
+    state: State,
+    /// No letter or digit has come in this line.
+    line_is_blank: bool,
+    held_max: usize,
+    second_looks: usize,
+}
+
+#[derive(Debug)]
+enum State {
+    /// What is held is at most the packaging of a call, or the beginning of its first token.
+    Open,
+    /// In a fence with a program, opened by so many backticks: nothing in there is a call.
+    Code(usize),
+    /// In the brackets of what may be a call.
+    Brackets(Brackets),
+    /// Behind what looks like a whole call, which ended at `end`. What follows tells whether it is quoted: looked at when there is text up to
+    /// `look_at`.
+    Behind { end: usize, look_at: usize },
+    /// In a call whose first token says that it is one.
+    Call,
+}
+
+#[derive(Debug, Default)]
+struct Brackets {
+    depth: usize,
+    in_string: bool,
+    escaped: bool,
+}
+
+/// What to do at a place of the text.
+enum Step {
+    /// It can be told only when more text is there.
+    Wait,
+    /// So much is text.
+    Free(usize),
+    /// So much may be packaging: it is free if what follows is.
+    Hold(usize),
+    /// What follows is held in another way.
+    Enter(State),
+    /// So much is text, and ends what was held so far.
+    Leave(usize, State),
+}
+
+impl Suffix {
+    /// Nothing read yet. No more than `held_max` bytes are held: what is longer is text.
+    pub(in crate::inference) fn new(held_max: usize) -> Self {
+        Self { free: 0, at: 0, state: State::Open, line_is_blank: true, held_max, second_looks: 0 }
+    }
+
+    /// How much of the text is free.
+    #[cfg(test)]
+    pub(in crate::inference) fn free(&self) -> usize {
+        self.free
+    }
+
+    /// Reads on in `text`, which begins with all that was read before. Returns how much of it is free.
+    pub(in crate::inference) fn advance(&mut self, text: &str, offer: &Offer) -> usize {
+        loop {
+            let limit = text.floor_char_boundary(self.free.saturating_add(self.held_max));
+            let readable = text.get(..limit).unwrap_or(text);
+            if self.advance_to(readable, offer) {
+                continue;
+            }
+            if limit == text.len() {
+                return self.free;
+            }
+            self.let_go(limit);
+        }
+    }
+
+    /// Takes one step, if the text allows one.
+    fn advance_to(&mut self, text: &str, offer: &Offer) -> bool {
+        let step = match &mut self.state {
+            State::Open => open(text, self.at, self.line_is_blank, offer),
+            State::Code(ticks) => code(text, self.at, *ticks),
+            State::Brackets(brackets) => match brackets.close(text.as_bytes(), &mut self.at) {
+                false => Step::Wait,
+                true if holds_call(text.get(self.free..self.at).unwrap_or_default(), offer) => {
+                    Step::Enter(State::Behind { end: self.at, look_at: self.at + SECOND_LOOK_BYTES })
+                }
+                true => Step::Leave(0, State::Open),
+            },
+            State::Behind { end, look_at } if *look_at <= text.len() && self.second_looks < SECOND_LOOKS_MAX => {
+                self.second_looks += 1;
+                let (end, seen) = (*end, text.get(..text.floor_char_boundary(*look_at)).unwrap_or_default());
+                *look_at += *look_at - end;
+                if rescue(seen, self.free, offer).is_none() {
+                    self.let_go(end);
+                }
+                return true;
+            }
+            State::Behind { .. } | State::Call => Step::Wait,
+        };
+        match step {
+            Step::Wait => return false,
+            Step::Hold(length) => self.pass(text, length),
+            Step::Enter(state) => self.state = state,
+            Step::Free(length) => {
+                self.pass(text, length);
+                self.free = self.at;
+            }
+            Step::Leave(length, state) => {
+                self.pass(text, length);
+                self.free = self.at;
+                self.state = state;
+            }
+        }
+        true
+    }
+
+    fn pass(&mut self, text: &str, length: usize) {
+        for byte in text.as_bytes().get(self.at..self.at + length).unwrap_or_default() {
+            self.line_is_blank = *byte == b'\n' || (self.line_is_blank && !is_word(*byte));
+        }
+        self.at += length;
+    }
+
+    fn let_go(&mut self, up_to: usize) {
+        (self.free, self.at, self.state, self.line_is_blank) = (up_to, up_to, State::Open, false);
+    }
+}
+
+impl Brackets {
+    /// Reads on from `at` to where the first bracket closes. Returns whether it did.
+    fn close(&mut self, bytes: &[u8], at: &mut usize) -> bool {
+        for byte in bytes.get(*at..).unwrap_or_default() {
+            *at += 1;
+            match byte {
+                _ if self.escaped => self.escaped = false,
+                b'\\' if self.in_string => self.escaped = true,
+                b'"' => self.in_string = !self.in_string,
+                _ if self.in_string => {}
+                b'{' | b'[' | b'(' => self.depth += 1,
+                b'}' | b']' | b')' => {
+                    self.depth = self.depth.saturating_sub(1);
+                    if self.depth == 0 {
+                        return true;
+                    }
+                }
+                _ => {}
+            }
+        }
+        false
+    }
+}
+
+/// Where nothing is held but packaging.
+fn open(text: &str, at: usize, line_is_blank: bool, offer: &Offer) -> Step {
+    let bytes = text.as_bytes();
+    let rest = bytes.get(at..).unwrap_or_default();
+    let Some(&byte) = rest.first() else { return Step::Wait };
+    for opening in OPENINGS.iter().filter(|opening| line_is_blank || !opening.begins_line) {
+        if rest.starts_with(opening.text.as_bytes()) {
+            return Step::Enter(State::Call);
+        }
+        if opening.text.as_bytes().starts_with(rest) {
+            return Step::Wait;
+        }
+    }
+    match byte {
+        b' ' | b'\t' | b'\r' | b'\n' => Step::Hold(1),
+        b'`' => fence(bytes, at, line_is_blank),
+        b'{' | b'[' => brackets(bytes, at, offer),
+        _ if is_name_byte(byte) => name(bytes, at, offer),
+        _ => Step::Free(text.get(at..).and_then(|rest| rest.chars().next()).map_or(1, char::len_utf8)),
+    }
+}
+
+fn fence(bytes: &[u8], at: usize, line_is_blank: bool) -> Step {
+    let ticks = run(bytes, at, |byte| byte == b'`');
+    let begin = at + ticks + run(bytes, at + ticks, |byte| matches!(byte, b' ' | b'\t'));
+    let end = begin + run(bytes, begin, |byte| is_label_char(byte.into()));
+    let label = bytes.get(begin..end).unwrap_or_default();
+    let is_label = |known: &&str| known.as_bytes().eq_ignore_ascii_case(label);
+    let begins_label = |known: &&str| known.as_bytes().get(..label.len()).is_some_and(|known| known.eq_ignore_ascii_case(label));
+    match end == bytes.len() {
+        true if ticks < 3 || LABELS.iter().any(|label| begins_label(&label)) => Step::Wait,
+        false if ticks < 3 => Step::Hold(ticks),
+        _ if !line_is_blank => Step::Hold(ticks),
+        false if LABELS.iter().any(|label| is_label(&label)) => Step::Hold(end - at),
+        _ => Step::Leave(ticks, State::Code(ticks)),
+    }
+}
+
+/// A bracket begins a call if a key, a list of objects, or an offered name with its arguments follows.
+fn brackets(bytes: &[u8], at: usize, offer: &Offer) -> Step {
+    let inside = skip_blank(bytes, at + 1);
+    match (bytes.get(at), bytes.get(inside)) {
+        (_, None) => Step::Wait,
+        (Some(b'{'), Some(b'"')) | (Some(b'['), Some(b'{')) => Step::Enter(State::Brackets(Brackets::default())),
+        (_, Some(b'{' | b'[')) => Step::Hold(inside - at),
+        (Some(b'['), Some(&byte)) if is_name_byte(byte) => match name(bytes, inside, offer) {
+            Step::Free(_) => Step::Free(1),
+            step => step,
+        },
+        _ => Step::Free(1),
+    }
+}
+
+/// A name in front of a bracket.
+fn name(bytes: &[u8], at: usize, offer: &Offer) -> Step {
+    let length = run(bytes, at, is_name_byte);
+    let end = at + length;
+    if at.checked_sub(1).and_then(|before| bytes.get(before)).is_some_and(|before| is_name_byte(*before)) {
+        return Step::Free(length);
+    }
+    let name = bytes.get(at..end).and_then(|name| std::str::from_utf8(name).ok()).unwrap_or_default();
+    let begins_name = || {
+        let begins = |known: &str| known.starts_with(name);
+        let bare = name.strip_prefix(NAMESPACE).unwrap_or(name);
+        NAMES.into_iter().any(begins) || offer.tools.iter().any(|tool| tool.name.starts_with(bare))
+    };
+    if end == bytes.len() {
+        return if begins_name() { Step::Wait } else { Step::Free(length) };
+    }
+    if !NAMES.contains(&name) && offered(offer, name).is_none() {
+        return Step::Free(length);
+    }
+    match bytes.get(skip_blank(bytes, end)) {
+        None => Step::Wait,
+        Some(b'{' | b'[' | b'(') => Step::Enter(State::Brackets(Brackets::default())),
+        Some(_) => Step::Free(length),
+    }
+}
+
+/// In a program, up to the backticks that end it.
+fn code(text: &str, at: usize, ticks: usize) -> Step {
+    let rest = text.get(at..).unwrap_or_default();
+    let before = rest.find('`').unwrap_or(rest.len());
+    if before > 0 {
+        return Step::Free(before);
+    }
+    let here = rest.len() - rest.trim_start_matches('`').len();
+    match rest.get(here..).and_then(|rest| rest.chars().next()) {
+        None => Step::Wait,
+        Some(next) if here >= ticks && !next.is_alphanumeric() => Step::Leave(here, State::Open),
+        Some(_) => Step::Free(here),
+    }
+}
+
+/// Whether there is what a reader takes for a call, wherever it stands.
+fn holds_call(text: &str, offer: &Offer) -> bool {
+    let mut page = Page::new(text);
+    FORMS
+        .iter()
+        .any(|&(_, token, read)| text.contains(token) && page.walk(|page, mark| read(page, mark, offer)).iter().any(Unit::is_plausible))
+}
+
+fn skip_blank(bytes: &[u8], at: usize) -> usize {
+    at + run(bytes, at, |byte| byte.is_ascii_whitespace())
+}
+
+fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || !byte.is_ascii()
+}
+
+/// OpenAI's namespace for tools, which models write in front of their names.
+const NAMESPACE: &str = "functions.";
+
+/// What stands in front of a bracket beside the names of tools: the namespace, and Phi-4's word for a list of calls.
+const NAMES: [&str; 2] = [NAMESPACE, "functools"];
+
+/// A sentence or two: so much behind a call shows that it is quoted.
+const SECOND_LOOK_BYTES: usize = 256;
+
+/// Each reads the whole text.
+const SECOND_LOOKS_MAX: usize = 8;
