@@ -131,9 +131,6 @@ impl Hearing {
             shown.extend(self.reply.take_reasoning());
             shown.push(event);
         }
-        if repeats {
-            return Ok(Some(Over::Stuck(Stuck::Repeats)));
-        }
         let reply = self.reply.reply();
         if self.hold.holds_text() && reply.calls.is_empty() && reply.content.len() > terms.config.held_bytes_max {
             if !terms.is_last {
@@ -141,6 +138,9 @@ impl Hearing {
                 return Ok(Some(Over::Stuck(Stuck::TooLong)));
             }
             shown.extend(self.hold.release(reply, terms));
+        }
+        if repeats {
+            return Ok(Some(Over::Stuck(Stuck::Repeats)));
         }
         let is_enough = self.hold.is_enough(heard, reply, terms) || self.reply.is_padded(|reply| terms.is_padded_call(reply));
         Ok(is_enough.then(|| Over::Enough(Mark::of(self.reply.reply()))))

@@ -3,6 +3,7 @@
 use serde_json::{json, value::RawValue};
 
 use super::{
+    Reasoning,
     nudge::{self, Complaint},
     rescue, respond,
     terms::Terms,
@@ -66,7 +67,7 @@ impl Correction {
 
 /// Judges `reply`, and notes what was read out of it or rewritten in `note`.
 pub(super) fn judge(mut reply: Reply, stuck: Option<Stuck>, terms: Terms<'_>, note: &mut Attempt) -> Verdict {
-    drop_unopened_reasoning(&mut reply, terms);
+    split_unopened_reasoning(&mut reply, terms);
     if terms.goes_on && !reply.calls.is_empty() {
         reply.content.clear();
     }
@@ -112,12 +113,17 @@ impl Terms<'_> {
 }
 
 /// Where the template had opened the model's reasoning, only its end is seen, and only when the reply is whole.
-fn drop_unopened_reasoning(reply: &mut Reply, terms: Terms<'_>) {
+fn split_unopened_reasoning(reply: &mut Reply, terms: Terms<'_>) {
     if terms.shown.text > 0 {
         return;
     }
     let thoughts = rescue::reasoning::unopened_end(&reply.content);
-    reply.content.drain(..thoughts);
+    if terms.config.reasoning == Reasoning::Drop {
+        reply.content.drain(..thoughts);
+    } else {
+        let told: String = reply.content.drain(..thoughts).collect();
+        reply.reasoning.push_str(rescue::reasoning::without_tag(&told));
+    }
     reply.calls_at = reply.calls_at.map(|at| at.saturating_sub(thoughts));
 }
 

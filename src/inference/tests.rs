@@ -65,6 +65,9 @@ fn said() -> impl Strategy<Value = Said> {
         Just(r#"{"name":"f","arguments":{"a":1}}"#.to_owned()),
         Just("Sure.\n```json\n{\"name\":\"f\",\"arguments\":{}}\n```\n".to_owned()),
         Just("<tool_call>{\"name\":\"g\",\"arguments\":{}}</tool_call>".to_owned()),
+        Just("<think>why</think> so <tool_call>".to_owned()),
+        Just("so. ".repeat(200)),
+        ("[ \na-c]{0,6}", Just(r#"{"name":"f","arguments":{"a":1}}"#), "[ \na-c]{0,6}").prop_map(|(a, b, c)| [a.as_str(), b, &c].concat()),
         "[ \na-c\u{e9}{}\"]{0,12}",
     ];
     let message = prop_oneof![Just("  ".to_owned()), "[ \na-c\u{1F600}\"\\\\]{0,10}"]
@@ -95,21 +98,28 @@ fn request(parallel: bool, tool_choice: ToolChoice) -> Request {
     Request { tools, tools_json, tool_choice, parallel_tool_calls: parallel, ..Request::default() }
 }
 
-/// Runs `replies` cut into pieces of `size`, and checks what holds for every stream. Returns what a client makes of it.
-fn answer(replies: &[Said], size: usize, mixed: bool, request: &Request) -> Result<String, String> {
-    let config = Config {
+fn config() -> impl Strategy<Value = Config> {
+    let reasoning = prop_oneof![Just(Reasoning::Live), Just(Reasoning::Hold), Just(Reasoning::Drop)];
+    let on_text = prop_oneof![Just(OnText::Auto), Just(OnText::Nudge), Just(OnText::Accept)];
+    let tool_arguments = prop_oneof![Just(ToolArguments::Validated), Just(ToolArguments::Live)];
+    let held_bytes_max = prop_oneof![3 => Just(64 << 10), 1 => Just(8usize)];
+    (reasoning, on_text, tool_arguments, held_bytes_max).prop_map(|(reasoning, on_text, tool_arguments, held_bytes_max)| Config {
         guardrails: Guardrails::ALL,
         max_retries: 3,
         max_tool_errors: 2,
-        reasoning: Reasoning::Live,
-        on_text: OnText::Auto,
-        tool_arguments: ToolArguments::Validated,
-        repetitions_max: 8,
-        held_bytes_max: 64 << 10,
+        reasoning,
+        on_text,
+        tool_arguments,
+        repetitions_max: 1,
+        held_bytes_max,
         reply_bytes_max: 1 << 20,
-    };
+    })
+}
+
+/// Runs `replies` cut into pieces of `size`, and checks what holds for every stream. Returns what a client makes of it.
+fn answer(replies: &[Said], size: usize, mixed: bool, request: &Request, config: &Config) -> Result<String, String> {
     let script = Script(Mutex::new(replies.iter().map(|reply| reply.events(size, mixed)).collect()));
-    let engine = Arc::new(Engine::new(Arc::new(script), config));
+    let engine = Arc::new(Engine::new(Arc::new(script), config.clone()));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let events: Vec<Result<Event, Error>> = runtime.block_on(engine.complete(Arc::new(request.clone()), Guardrails::ALL).collect());
     let mut reply = Reply::default();
@@ -126,6 +136,9 @@ fn answer(replies: &[Said], size: usize, mixed: bool, request: &Request) -> Resu
         reply.add(event);
     }
     assert_eq!((begun, ended, settled), (1, 1, 1));
+    for call in reply.calls.iter().filter(|_| request.tool_choice != ToolChoice::None) {
+        assert!(call.name == "f" && ["{}", r#"{"a":1}"#].contains(&call.arguments.as_str()), "an answer with a wrong call: {call:?}");
+    }
     let calls: Vec<_> = reply.calls.iter().map(|call| (&call.name, &call.arguments)).collect();
     let Reply { meta, reasoning, content, finish, usage, report, .. } = &reply;
     Ok(format!("{meta:?} {reasoning:?} {content:?} {calls:?} {finish:?} {usage:?} {report:?}"))
@@ -138,9 +151,10 @@ proptest! {
         size in 1usize..9,
         parallel in any::<bool>(),
         choice in prop_oneof![Just(ToolChoice::Auto), Just(ToolChoice::Required), Just(ToolChoice::None), Just(ToolChoice::Named("f".into()))],
+        config in config(),
     ) {
         let request = request(parallel, choice);
-        prop_assert_eq!(answer(&replies, size, false, &request), answer(&replies, 1 << 20, false, &request));
+        prop_assert_eq!(answer(&replies, size, false, &request, &config), answer(&replies, 1 << 20, false, &request, &config));
     }
 
     #[test]
@@ -148,8 +162,9 @@ proptest! {
         replies in proptest::collection::vec(said(), 1..4),
         size in 1usize..9,
         parallel in any::<bool>(),
+        config in config(),
     ) {
         // What is shown first may depend on the order here; that nothing is shown twice or after the end is checked in `answer`.
-        let _ = answer(&replies, size, true, &request(parallel, ToolChoice::Auto));
+        let _ = answer(&replies, size, true, &request(parallel, ToolChoice::Auto), &config);
     }
 }

@@ -139,7 +139,6 @@ struct Opening {
 /// What a running text is held for. Brackets, fences and the names of tools are looked at more closely in `suffix`.
 const OPENINGS: &[Opening] = &[
     Opening { text: "[TOOL_CALLS]", begins_line: false },
-    Opening { text: "[ARGS]", begins_line: false },
     Opening { text: "<tool_call>", begins_line: false },
     Opening { text: "<tool_calls>", begins_line: false },
     Opening { text: "<tools>", begins_line: false },

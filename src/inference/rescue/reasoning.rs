@@ -42,6 +42,12 @@ pub(in crate::inference) fn unopened_end(text: &str) -> usize {
     cuts(text).first().filter(|cut| cut.start == 0 && !matches!(tag_at(text, 0), Some(Tag::Open { .. }))).map_or(0, |cut| cut.end)
 }
 
+/// Reasoning without the closing tag at its end.
+pub(in crate::inference) fn without_tag(text: &str) -> &str {
+    let start = |(_, closing): &(&str, &str)| text.len().checked_sub(closing.len()).filter(|at| end_of(text, *at, closing).is_some());
+    TAGS.iter().find_map(start).and_then(|at| text.get(..at)).unwrap_or(text)
+}
+
 fn cuts(text: &str) -> Vec<Range<usize>> {
     let mut cuts = Vec::new();
     if !(0..text.len()).any(|at| tag_at(text, at).is_some()) {

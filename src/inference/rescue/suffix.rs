@@ -194,10 +194,10 @@ fn fence(bytes: &[u8], at: usize, line_is_blank: bool) -> Step {
     let is_label = |known: &&str| known.as_bytes().eq_ignore_ascii_case(label);
     let begins_label = |known: &&str| known.as_bytes().get(..label.len()).is_some_and(|known| known.eq_ignore_ascii_case(label));
     match end == bytes.len() {
-        true if ticks < 3 || LABELS.iter().any(|label| begins_label(&label)) => Step::Wait,
+        true if ticks < 3 || LABELS.iter().any(begins_label) => Step::Wait,
         false if ticks < 3 => Step::Hold(ticks),
         _ if !line_is_blank => Step::Hold(ticks),
-        false if LABELS.iter().any(|label| is_label(&label)) => Step::Hold(end - at),
+        false if LABELS.iter().any(is_label) => Step::Hold(end - at),
         _ => Step::Leave(ticks, State::Code(ticks)),
     }
 }
@@ -236,8 +236,11 @@ fn name(bytes: &[u8], at: usize, offer: &Offer) -> Step {
     if !NAMES.contains(&name) && offered(offer, name).is_none() {
         return Step::Free(length);
     }
-    match bytes.get(skip_blank(bytes, end)) {
+    let rest = bytes.get(skip_blank(bytes, end)..).unwrap_or_default();
+    match rest.first() {
         None => Step::Wait,
+        Some(b'[') if MARKERS.iter().any(|marker| rest.starts_with(marker.as_bytes())) => Step::Enter(State::Call),
+        Some(b'[') if MARKERS.iter().any(|marker| marker.as_bytes().starts_with(rest)) => Step::Wait,
         Some(b'{' | b'[' | b'(') => Step::Enter(State::Brackets(Brackets::default())),
         Some(_) => Step::Free(length),
     }
@@ -279,6 +282,9 @@ const NAMESPACE: &str = "functions.";
 
 /// What stands in front of a bracket beside the names of tools: the namespace, and Phi-4's word for a list of calls.
 const NAMES: [&str; 2] = [NAMESPACE, "functools"];
+
+/// What stands between the name of a tool and its arguments in Mistral's forms.
+const MARKERS: [&str; 2] = ["[ARGS]", "[CALL_ID]"];
 
 /// A sentence or two: so much behind a call shows that it is quoted.
 const SECOND_LOOK_BYTES: usize = 256;

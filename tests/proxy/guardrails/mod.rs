@@ -18,6 +18,14 @@ mod stream;
 
 mod live;
 
+mod live_calls;
+
+mod text;
+
+mod thinking;
+
+mod stuck;
+
 mod switches;
 
 mod schemas;

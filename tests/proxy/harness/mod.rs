@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 pub(crate) use self::client::{Answer, Client, Raw, Streaming};
 pub(crate) use self::proxy::Proxy;
 pub(crate) use self::reply::Reply;
-pub(crate) use self::sse::{events, fold};
+pub(crate) use self::sse::{events, fold, text_so_far};
 pub(crate) use self::upstream::{Recorded, Upstream};
 
 /// Longer than anything that a test waits for; what takes this long will not come.

@@ -45,6 +45,8 @@ struct Chat {
     usage: [u64; 3],
     logprobs: bool,
     error: Option<Value>,
+    /// How many characters a delta has; each text comes in two halves without it.
+    token: Option<usize>,
 }
 
 impl Reply {
@@ -100,6 +102,7 @@ impl Reply {
             usage: [10, 5, 4],
             logprobs: false,
             error: None,
+            token: None,
         };
         Self { content: Content::Chat(Box::new(chat)), ..Self::pieces(200, "text/event-stream", Vec::new()) }
     }
@@ -182,6 +185,11 @@ impl Reply {
         self
     }
 
+    /// Each text in deltas of so many characters.
+    pub(crate) fn in_tokens_of(self, characters: usize) -> Self {
+        self.edit(|chat| chat.token = Some(characters))
+    }
+
     /// The whole body.
     pub(crate) fn bytes(&self) -> Bytes {
         self.frames().concat().into()
@@ -210,14 +218,14 @@ impl Chat {
     /// The events of llama-server: the role, what is said in pieces, the finish reason, usage, `[DONE]`.
     fn frames(&self) -> Vec<Bytes> {
         let mut frames = vec![self.delta(json!({"role": "assistant", "content": null}))];
-        frames.extend(halves(&self.reasoning).map(|half| self.delta(json!({"reasoning_content": half}))));
-        frames.extend(halves(&self.text).map(|half| self.delta(json!({"content": half}))));
+        frames.extend(self.tokens(&self.reasoning).map(|half| self.delta(json!({"reasoning_content": half}))));
+        frames.extend(self.tokens(&self.text).map(|half| self.delta(json!({"content": half}))));
         for (index, (name, arguments)) in self.calls.iter().enumerate() {
             let id = format!("call_{}", index + 1);
             let first = json!({"index": index, "id": id, "type": "function", "function": {"name": name, "arguments": ""}});
             frames.push(self.delta(json!({"tool_calls": [first]})));
             let piece = |half: &str| json!({"tool_calls": [{"index": index, "function": {"arguments": half}}]});
-            frames.extend(halves(arguments).map(|half| self.delta(piece(half))));
+            frames.extend(self.tokens(arguments).map(|half| self.delta(piece(half))));
         }
         if let Some(error) = &self.error {
             frames.push(event(&json!({"error": error})));
@@ -227,6 +235,13 @@ impl Chat {
         frames.push(self.usage());
         frames.push(Bytes::from_static(b"data: [DONE]\n\n"));
         frames
+    }
+
+    fn tokens<'t>(&self, text: &'t str) -> impl Iterator<Item = &'t str> + use<'t> {
+        let characters = text.chars().count();
+        let size = self.token.unwrap_or(characters.div_ceil(2)).max(1);
+        let starts: Vec<usize> = text.char_indices().map(|(at, _)| at).step_by(size).chain([text.len()]).collect();
+        (1..starts.len()).map(move |next| &text[starts[next - 1]..starts[next]])
     }
 
     fn delta(&self, delta: Value) -> Bytes {
@@ -268,11 +283,4 @@ impl Chat {
 
 fn event(payload: &Value) -> Bytes {
     Bytes::from(format!("data: {payload}\n\n"))
-}
-
-/// `text` in two pieces, one or none when it is too short for that.
-fn halves(text: &str) -> impl Iterator<Item = &str> {
-    let middle = text.char_indices().nth(text.chars().count() / 2).map_or(0, |(at, _)| at);
-    let (first, second) = text.split_at(middle);
-    [first, second].into_iter().filter(|half| !half.is_empty())
 }

@@ -10,6 +10,13 @@ pub(crate) fn events(stream: &[u8]) -> Vec<Value> {
     body.split_terminator("\n\n").filter(|frame| !frame.starts_with(':')).map(payload).collect()
 }
 
+/// The text in a stream that has not ended, up to the last whole frame.
+pub(crate) fn text_so_far(stream: &str) -> String {
+    let frames = stream.rsplit_once("\n\n").map_or("", |(frames, _)| frames).split("\n\n");
+    let deltas = frames.filter_map(|frame| serde_json::from_str::<Value>(frame.strip_prefix("data: ")?).ok());
+    deltas.filter_map(|chunk| chunk["choices"][0]["delta"]["content"].as_str().map(str::to_owned)).collect()
+}
+
 /// The completion that the chunks make. Fails where an official client would stumble: see each assertion.
 pub(crate) fn fold(chunks: &[Value]) -> Value {
     let first = &chunks[0];

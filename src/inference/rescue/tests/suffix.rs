@@ -22,7 +22,7 @@ fn free_after(pieces: &[&str], held_max: usize) -> usize {
 fn held(text: &str) {
     let (free, rest) = text.split_once('|').unwrap();
     let whole = format!("{free}{rest}");
-    assert_eq!(&whole[free_after(&[&whole], HELD_MAX)..], rest, "{text}");
+    assert_eq!(whole.split_at(free_after(&[&whole], HELD_MAX)).1, rest, "{text}");
 }
 
 #[test]
@@ -57,6 +57,26 @@ fn text_flows_and_what_may_begin_a_call_is_held() {
     held("text\n```jsx\n{|");
     held("```json\n[1, 2]|\n```");
     held("```json\n[1, 2]\n```\nare it|");
+}
+
+#[test]
+fn a_call_behind_text_is_not_let_go() {
+    let json = r#"{"name": "save", "arguments": {"path": "x"}}"#;
+    for call in [
+        json.to_owned(),
+        format!("[{json}]"),
+        format!("```json\n{json}\n```"),
+        format!("```\n[{json}, {json}]\n```"),
+        format!("<tool_call>{json}</tool_call>"),
+        format!("[TOOL_CALLS][{json}]"),
+        format!("functools[{json}]"),
+        r#"save[ARGS]{"path": "x"}"#.to_owned(),
+        "<function=save><parameter=path>x</parameter></function>".to_owned(),
+    ] {
+        let text = format!("Let me see:\n\n{call}");
+        let rescued = rescue(&text, free_after(&[&text], HELD_MAX), &offer());
+        assert_eq!(rescued.map(|rescued| rescued.content).as_deref(), Some("Let me see:"), "{text}");
+    }
 }
 
 #[test]
@@ -115,8 +135,9 @@ proptest! {
     #[test]
     fn what_is_free_stays_the_beginning_of_the_content(text in fragments()) {
         let free = free_after(&[&text], HELD_MAX);
+        let shown = text.split_at(free).0;
         if let Some(rescued) = rescue(&text, free, &offer()) {
-            prop_assert!(rescued.content.starts_with(&text[..free]), "{:?} {:?}", &text[..free], rescued.content);
+            prop_assert!(rescued.content.starts_with(shown), "{shown:?} {:?}", rescued.content);
         }
     }
 }
