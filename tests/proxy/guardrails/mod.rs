@@ -26,6 +26,8 @@ mod thinking;
 
 mod stuck;
 
+mod split;
+
 mod switches;
 
 mod schemas;
