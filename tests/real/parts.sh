@@ -6,6 +6,7 @@
 #   parts.sh python          a Python that has the packages of tests/clients/requirements.txt
 #   parts.sh node            a Node.js of 22 or newer, PATH first; the packages of tests/clients/package-lock.json are then
 #                            in tests/clients/node_modules, where an import from tests/clients finds them
+#   parts.sh cargo           a cargo that has the crates of tests/clients/async-openai/Cargo.lock
 #
 # What was fetched stays in ${XDG_CACHE_HOME:-~/.cache}/toolgate and is used again. A part is made under a temporary name and
 # moved into place whole, or marked finished as the last step, so an interrupted run leaves nothing that looks finished.
@@ -169,10 +170,17 @@ install_node_clients() { # install_node_clients NODE, with the command in npm
   fi
 }
 
+# Cargo keeps what it fetched in a cache of its own, and locks it.
+cargo() {
+  command cargo fetch --quiet --locked --target host-tuple --manifest-path "$clients/async-openai/Cargo.toml" >&2
+  type -P cargo
+}
+
 case ${1:-} in
   llama-server) llama_server ;;
   model) model ;;
   python) python ;;
   node) node ;;
-  *) say "usage: parts.sh llama-server | model | python | node"; exit 2 ;;
+  cargo) cargo ;;
+  *) say "usage: parts.sh llama-server | model | python | node | cargo"; exit 2 ;;
 esac

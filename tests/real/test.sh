@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Tests toolgate over the real parts: official clients, a real model behind a real llama-server, a conformance suite. Called by
-# `make test`, which has built target/release/toolgate (TOOLGATE_BIN names another).
+# Tests toolgate over the real parts: clients that others wrote, a real model behind a real llama-server, a conformance suite.
+# Called by `make test`, which has built target/release/toolgate (TOOLGATE_BIN names another).
 #
 # A group whose parts cannot be had is reported as skipped, and fails when CI=true.
 set -euo pipefail
@@ -37,8 +37,18 @@ skip() { # skip REASON GROUP…
 # Prints a part's path, and nothing when it cannot be had.
 part() { "$here/parts.sh" "$1" || true; }
 
-start_servers() { # start_servers LLAMA-SERVER MODEL
-  local llama_port toolgate_port
+# Answers that no model gives reliably, and failures, need a backend that is told what to say.
+start_scripted_servers() {
+  local backend_port
+  backend_port=$(free_port)
+  start scripted-backend python3 "$tests/clients/scripted_backend.py" "$backend_port"
+  await scripted-backend "http://127.0.0.1:$backend_port/health" 10
+  start_toolgate scripted-toolgate "http://127.0.0.1:$backend_port"
+  export SCRIPTED_TOOLGATE_URL=$toolgate_url
+}
+
+start_real_servers() { # start_real_servers LLAMA-SERVER MODEL
+  local llama_port
   llama_port=$(free_port)
   say "starting llama-server with $(basename "$2")"
   # Requests that set no temperature get the same answer on every run, and none goes on until the context is full. A core stays
@@ -47,10 +57,16 @@ start_servers() { # start_servers LLAMA-SERVER MODEL
   local threads=$(($(getconf _NPROCESSORS_ONLN) - 1))
   start_llama_server "$1" "$2" "$llama_port" --temp 0 --seed 1 --predict 512 --threads "$((threads > 0 ? threads : 1))"
   export LLAMA_URL=http://127.0.0.1:$llama_port
-  toolgate_port=$(free_port)
-  export TOOLGATE_URL=http://127.0.0.1:$toolgate_port
-  TOOLGATE_LISTEN=127.0.0.1:$toolgate_port TOOLGATE_BACKEND_URL=$LLAMA_URL start toolgate "$TOOLGATE_BIN" serve
-  await toolgate "$TOOLGATE_URL/health/ready" 30
+  start_toolgate toolgate "$LLAMA_URL"
+  export TOOLGATE_URL=$toolgate_url
+}
+
+start_toolgate() { # start_toolgate NAME BACKEND-URL, which sets toolgate_url
+  local port
+  port=$(free_port)
+  toolgate_url=http://127.0.0.1:$port
+  TOOLGATE_LISTEN=127.0.0.1:$port TOOLGATE_BACKEND_URL=$2 start "$1" "$TOOLGATE_BIN" serve
+  await "$1" "$toolgate_url/health/ready" 30
 }
 
 python_group() { # python_group NAME REPORT PATH
@@ -60,6 +76,14 @@ python_group() { # python_group NAME REPORT PATH
 node_group() { # node_group NAME REPORT PATH
   group "$1" "$node" --test --test-reporter=spec --test-reporter-destination=stdout \
     --test-reporter=junit --test-reporter-destination="$logs/$2.xml" "$tests/$3"
+}
+
+# Its tests are not among those that are counted: cargo writes no report of them.
+cargo_group() { # cargo_group NAME PATH
+  local options=(--quiet --locked --manifest-path "$tests/$2/Cargo.toml")
+  # On a busy machine the crates take minutes to compile, once: not in the group's time. What does not compile fails in the group.
+  "$cargo" test --no-run "${options[@]}" || true
+  group "$1" "$cargo" test "${options[@]}"
 }
 
 count_tests() {
@@ -85,14 +109,32 @@ PYTHON
 }
 
 [ -x "$TOOLGATE_BIN" ] || fail "no toolgate binary at $TOOLGATE_BIN: build it with cargo build --release, or set TOOLGATE_BIN"
+python=$(part python)
+node=$(part node)
+cargo=$(part cargo)
+start_scripted_servers
+if [ -z "$python" ]; then
+  skip "no Python with the clients (see above)" "Python clients, scripted answers"
+else
+  python_group "Python clients, scripted answers" scripted-python clients/test_streamed_answers.py
+fi
+if [ -z "$node" ]; then
+  skip "no Node.js with the clients (see above)" "Node.js clients, scripted answers"
+else
+  node_group "Node.js clients, scripted answers" scripted-node clients/streamed-answers.test.mjs
+fi
+if [ -z "$cargo" ]; then
+  skip "no cargo with the client (see above)" "Rust client, scripted answers"
+else
+  cargo_group "Rust client, scripted answers" clients/async-openai
+fi
+
 server=$(part llama-server)
 model=$(part model)
 if [ -z "$server" ] || [ -z "$model" ]; then
   skip "no llama-server or no model (see above)" "Python client" "Node.js client" "real model" "llm-comply"
 else
-  python=$(part python)
-  node=$(part node)
-  start_servers "$server" "$model"
+  start_real_servers "$server" "$model"
   if [ -z "$python" ]; then
     skip "no Python with the clients (see above)" "Python client" "real model" "llm-comply"
   else
@@ -105,8 +147,8 @@ else
   else
     node_group "Node.js client" node clients/openai.test.mjs
   fi
-  fail_if_any_dead
 fi
+fail_if_any_dead
 
 say "" "real parts: $(count_tests), in $SECONDS seconds"
 [ "${#skipped[@]}" = 0 ] || say "groups skipped: $(printf '%s; ' "${skipped[@]}")"
