@@ -4,7 +4,8 @@
 #
 # A scripted model server answers at once, so that what is left is the proxies' own cost. All ways
 # to it are measured in turn within minutes on the loopback interface: on a shared machine the
-# ratios hold, absolute figures do not.
+# ratios hold, absolute figures do not. Then the model server speaks at a model's pace, to one reader
+# and to a thousand, with toolgate on one core and all the rest on another.
 #
 #   TOOLGATE_BIN    the toolgate to measure; target/release/toolgate unless set
 #   BENCH_ROUND_MS  how long each round of each case takes; 700 unless set
@@ -30,13 +31,15 @@ main() {
   echo "benches/run.sh: building the load generator" >&2
   cargo build --release --locked --quiet --manifest-path "$root/benches/load/Cargo.toml" \
     --target-dir "$root/benches/load/target"
-  local tools=$root/benches/load/target/release
+  tools=$root/benches/load/target/release
 
   local ports
-  mapfile -t ports < <("$tools/freeport" 4)
+  mapfile -t ports < <("$tools/freeport" 6)
   local direct=127.0.0.1:${ports[0]} guarded=127.0.0.1:${ports[1]}
   local plain=127.0.0.1:${ports[2]} tuned=127.0.0.1:${ports[3]}
+  local crowd_direct=127.0.0.1:${ports[4]} crowd_guarded=127.0.0.1:${ports[5]}
   local compare=("$tools/compare" --direct "http://$direct" --round-ms "${BENCH_ROUND_MS:-700}")
+  local pace=("$tools/pace" "http://$direct" "http://$guarded")
 
   start mockllm "$tools/mockllm" "${ports[0]}"
   await mockllm "$direct" /health
@@ -46,6 +49,7 @@ main() {
     start_nginx plain "$plain" "$direct"
     start_nginx tuned "$tuned" "$direct"
     compare+=(--nginx "http://$plain" --nginx-tuned "http://$tuned")
+    pace+=("http://$plain")
   else
     echo "benches/run.sh: no nginx: going on without it; install it to see ratios" >&2
   fi
@@ -60,8 +64,42 @@ main() {
       "'cargo build --release' or set TOOLGATE_BIN" >&2
   fi
 
-  # In the background, because bash runs a trap only once a foreground command has ended.
-  "${compare[@]}" &
+  measure "${compare[@]}"
+  [[ -x $toolgate ]] || return 0
+  measure "${pace[@]}"
+  crowd "$toolgate" "$crowd_direct" "$crowd_guarded"
+}
+
+# crowd TOOLGATE DIRECT GUARDED: a thousand streams through a fresh toolgate, alone on the first core.
+crowd() {
+  local toolgate=$1 direct=$2 guarded=$3 first=() rest=()
+  if command -v taskset >/dev/null && (($(nproc) > 1)); then
+    first=(taskset -c 0) rest=(taskset -c "1-$(($(nproc) - 1))")
+  else
+    echo "benches/run.sh: no taskset, or one core only: toolgate shares its core" >&2
+  fi
+  # Each of the three holds a descriptor or two for every stream.
+  ulimit -S -n "$(descriptors 4096)"
+
+  start crowd-mockllm "${rest[@]}" "$tools/mockllm" "${direct#*:}"
+  await crowd-mockllm "$direct" /health
+  start crowd-toolgate "${first[@]}" env "TOOLGATE_BACKEND_URL=http://$direct" "TOOLGATE_LISTEN=$guarded" \
+    "$toolgate" serve
+  await crowd-toolgate "$guarded" /health/ready
+  measure "${rest[@]}" "$tools/crowd" "http://$direct" "http://$guarded" "$started"
+}
+
+# descriptors WANTED: prints the limit to set: that, or less where no more is allowed.
+descriptors() {
+  local hard
+  hard=$(ulimit -H -n)
+  if [[ $hard != unlimited ]] && ((hard < $1)); then echo "$hard"; else echo "$1"; fi
+}
+
+# measure COMMAND...: runs it in the background, because bash runs a trap only once a foreground
+# command has ended.
+measure() {
+  "$@" &
   processes+=("$!")
   wait "$!"
 }
@@ -133,5 +171,6 @@ end_within_5s() {
 
 processes=()
 started=
+tools=
 work=
 main "$@"

@@ -4,6 +4,7 @@
 //! - `mockllm` serves [`mock`],
 //! - `load` runs [`load`] once and prints one JSON line,
 //! - `compare` runs it against several targets in turn and prints the tables,
+//! - `pace` and `crowd` read [`paced`] streams, one at a time and a thousand at once,
 //! - `freeport` prints ports that nobody listens on.
 //!
 //! All of it talks to the loopback interface only, and each is single-threaded, so that on two
@@ -13,6 +14,9 @@ use std::{error, io, net::TcpListener, result};
 
 pub mod load;
 pub mod mock;
+pub mod paced;
+pub mod process;
+pub mod report;
 pub mod sample;
 pub mod startup;
 

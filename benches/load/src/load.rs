@@ -140,7 +140,7 @@ impl Question {
     }
 }
 
-type Sender = SendRequest<Full<Bytes>>;
+pub(crate) type Sender = SendRequest<Full<Bytes>>;
 
 /// How many requests are still to be sent, shared by all connections.
 struct Budget {
@@ -247,13 +247,13 @@ fn is_useful(head: &str) -> bool {
     ["\"content\":\"", "\"content\": \"", "\"name\":\"", "\"name\": \""].into_iter().any(has_text)
 }
 
-async fn usable(idle: Option<Sender>) -> Option<Sender> {
+pub(crate) async fn usable(idle: Option<Sender>) -> Option<Sender> {
     let mut sender = idle?;
     sender.ready().await.ok()?;
     Some(sender)
 }
 
-async fn connect(target: &Target) -> Result<Sender> {
+pub(crate) async fn connect(target: &Target) -> Result<Sender> {
     let stream = TcpStream::connect(&target.authority).await?;
     stream.set_nodelay(true)?;
     let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
@@ -262,7 +262,7 @@ async fn connect(target: &Target) -> Result<Sender> {
     Ok(sender)
 }
 
-fn request(target: &Target, body: &Bytes) -> Result<Request<Full<Bytes>>> {
+pub(crate) fn request(target: &Target, body: &Bytes) -> Result<Request<Full<Bytes>>> {
     let request = Request::post(&target.path)
         .header(HOST, &target.authority)
         .header(CONTENT_TYPE, "application/json")

@@ -32,10 +32,7 @@ impl Sample {
 
     /// The duration within which the share `p` of the answers fell; zero if there were none.
     pub fn percentile(&self, part: fn(&Timing) -> Duration, p: f64) -> Duration {
-        let mut durations: Vec<Duration> = self.timings.iter().map(part).collect();
-        durations.sort_unstable();
-        let rank = (durations.len().saturating_sub(1) as f64 * p) as usize;
-        durations.get(rank).copied().unwrap_or_default()
+        percentile(self.timings.iter().map(part), p)
     }
 
     /// Adds what another connection of the same run saw.
@@ -43,6 +40,14 @@ impl Sample {
         self.timings.extend(other.timings);
         self.errors += other.errors;
     }
+}
+
+/// The duration within which the share `p` of all falls; zero if there are none.
+pub fn percentile(durations: impl Iterator<Item = Duration>, p: f64) -> Duration {
+    let mut durations: Vec<Duration> = durations.collect();
+    durations.sort_unstable();
+    let rank = (durations.len().saturating_sub(1) as f64 * p) as usize;
+    durations.get(rank).copied().unwrap_or_default()
 }
 
 /// The value in the middle, the lower one of two; zero if there is none.

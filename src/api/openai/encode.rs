@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use bytes::Bytes;
+use bytes::{BufMut, Bytes, BytesMut};
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{json, value::RawValue};
 
@@ -81,9 +81,15 @@ pub(super) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_secs())
 }
 
-pub(super) fn json_bytes(value: &impl Serialize) -> Bytes {
+fn json_bytes(value: &impl Serialize) -> Bytes {
     // Structs of strings and numbers always serialise.
     serde_json::to_vec(value).map(Bytes::from).unwrap_or_default()
+}
+
+/// Appends the JSON of `value`.
+pub(super) fn json_into(to: &mut BytesMut, value: &impl Serialize) {
+    // As above, and memory takes all that is written.
+    serde_json::to_writer(to.writer(), value).ok();
 }
 
 fn some(text: &str) -> Option<&str> {

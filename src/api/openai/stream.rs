@@ -4,9 +4,9 @@
 
 use bytes::{BufMut, Bytes, BytesMut};
 use serde::Serialize;
-use serde_json::{Value, json, value::RawValue};
+use serde_json::value::RawValue;
 
-use super::encode::{About, Logprobs, WireUsage, json_bytes, merge, now};
+use super::encode::{About, Logprobs, WireUsage, json_into, merge, now};
 use crate::{
     chat::{Call, Event, Meta, Problem, Report, Usage, id},
     wire::sse,
@@ -22,44 +22,50 @@ pub struct Encoder {
     /// Sent with the delta that they belong to, which comes next.
     logprobs: Vec<Box<RawValue>>,
     report: Option<Report>,
+    /// Where frames are written. A frame that was sent gives its room back, so that a stream seldom allocates.
+    room: BytesMut,
 }
+
+/// Room for a few frames.
+const ROOM_BYTES: usize = 1024;
 
 impl Encoder {
     /// An encoder for a client that asked for a usage chunk or not.
     pub fn new(about: About, include_usage: bool) -> Self {
-        Self { about, include_usage, meta: Meta::default(), calls: 0, logprobs: Vec::new(), report: None }
+        let room = BytesMut::with_capacity(ROOM_BYTES);
+        Self { about, include_usage, meta: Meta::default(), calls: 0, logprobs: Vec::new(), report: None, room }
     }
 
     /// The frames that say `event`; empty when there is nothing to say yet.
     pub fn encode(&mut self, event: Event) -> Bytes {
-        let mut frames = BytesMut::new();
+        let mut frames = std::mem::take(&mut self.room);
         match event {
             Event::Settled(report) => self.report = Some(report),
             Event::Started(meta) => {
                 self.start(meta);
-                self.delta(&mut frames, &json!({"role": "assistant", "content": null}));
+                self.delta(&mut frames, &Delta::Start { role: "assistant", content: () });
             }
-            Event::Reasoning(text) => self.delta(&mut frames, &json!({"reasoning_content": text})),
-            Event::Content(text) => self.delta(&mut frames, &json!({"content": text})),
-            Event::Refusal(text) => self.delta(&mut frames, &json!({"refusal": text})),
+            Event::Reasoning(text) => self.delta(&mut frames, &Delta::Reasoning { reasoning_content: &text }),
+            Event::Content(text) => self.delta(&mut frames, &Delta::Content { content: &text }),
+            Event::Refusal(text) => self.delta(&mut frames, &Delta::Refusal { refusal: &text }),
             Event::Logprobs(raw) => self.logprobs.push(raw),
             Event::CallStarted(call) => self.call(&mut frames, &call),
             Event::CallArguments { index, fragment } => self.arguments(&mut frames, index, &fragment),
             Event::Finished(reason) => {
                 let explain = self.report.take().filter(|_| self.about.explain);
-                self.chunk(&mut frames, &json!({}), Some(reason.as_str()), explain.as_ref());
+                self.chunk(&mut frames, &Delta::Finish {}, Some(reason.as_str()), explain.as_ref());
             }
             Event::Usage(usage) => self.usage(&mut frames, usage),
         }
-        frames.freeze()
+        let written = frames.split().freeze();
+        self.room = frames;
+        written
     }
 
     /// The frame that ends a stream that failed; no `[DONE]` follows it.
     pub fn failure(&self, problem: &Problem) -> Bytes {
         let error = super::encode::error(problem, self.about.explain);
-        let mut frames = BytesMut::with_capacity(error.len() + 8);
-        put(&mut frames, &error);
-        frames.freeze()
+        [DATA, &error, END].concat().into()
     }
 
     fn start(&mut self, meta: Meta) {
@@ -74,16 +80,17 @@ impl Encoder {
     fn call(&mut self, frames: &mut BytesMut, call: &Call) {
         let index = self.calls;
         self.calls += 1;
-        let function = json!({"name": call.name, "arguments": ""});
-        let first = json!({"index": index, "id": call.id, "type": "function", "function": function});
-        self.delta(frames, &json!({"tool_calls": [first]}));
+        let function = WireFunction { name: Some(&call.name), arguments: "" };
+        let first = WireCall { index, id: Some(&call.id), kind: Some("function"), function };
+        self.delta(frames, &Delta::Call { tool_calls: [first] });
         if !call.arguments.is_empty() {
             self.arguments(frames, index, &call.arguments);
         }
     }
 
     fn arguments(&mut self, frames: &mut BytesMut, index: usize, fragment: &str) {
-        self.delta(frames, &json!({"tool_calls": [{"index": index, "function": {"arguments": fragment}}]}));
+        let more = WireCall { index, id: None, kind: None, function: WireFunction { name: None, arguments: fragment } };
+        self.delta(frames, &Delta::Call { tool_calls: [more] });
     }
 
     fn usage(&self, frames: &mut BytesMut, usage: Usage) {
@@ -92,11 +99,11 @@ impl Encoder {
         }
     }
 
-    fn delta(&mut self, frames: &mut BytesMut, delta: &Value) {
+    fn delta(&mut self, frames: &mut BytesMut, delta: &Delta<'_>) {
         self.chunk(frames, delta, None, None);
     }
 
-    fn chunk(&mut self, frames: &mut BytesMut, delta: &Value, finish_reason: Option<&str>, explain: Option<&Report>) {
+    fn chunk(&mut self, frames: &mut BytesMut, delta: &Delta<'_>, finish_reason: Option<&str>, explain: Option<&Report>) {
         let logprobs = std::mem::take(&mut self.logprobs);
         let choice = WireChoice { index: 0, delta, logprobs: merge(&logprobs), finish_reason };
         // By the book, every chunk of a stream that will end in a usage chunk holds `usage: null`.
@@ -129,14 +136,14 @@ pub fn done() -> Bytes {
 }
 
 fn frame(frames: &mut BytesMut, chunk: &WireChunk<'_>) {
-    put(frames, &json_bytes(chunk));
+    frames.put_slice(DATA);
+    json_into(frames, chunk);
+    frames.put_slice(END);
 }
 
-fn put(frames: &mut BytesMut, payload: &[u8]) {
-    frames.put_slice(b"data: ");
-    frames.put_slice(payload);
-    frames.put_slice(b"\n\n");
-}
+/// What stands around the JSON of a frame.
+const DATA: &[u8] = b"data: ";
+const END: &[u8] = b"\n\n";
 
 #[derive(Serialize)]
 struct WireChunk<'a> {
@@ -156,7 +163,37 @@ struct WireChunk<'a> {
 #[derive(Serialize)]
 struct WireChoice<'a> {
     index: u32,
-    delta: &'a Value,
+    delta: &'a Delta<'a>,
     logprobs: Option<Logprobs<'a>>,
     finish_reason: Option<&'a str>,
+}
+
+/// What a chunk adds to the message.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Delta<'a> {
+    Start { role: &'static str, content: () },
+    Reasoning { reasoning_content: &'a str },
+    Content { content: &'a str },
+    Refusal { refusal: &'a str },
+    Call { tool_calls: [WireCall<'a>; 1] },
+    Finish {},
+}
+
+/// A call as it begins, or only more of its arguments.
+#[derive(Serialize)]
+struct WireCall<'a> {
+    index: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<&'a str>,
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    kind: Option<&'static str>,
+    function: WireFunction<'a>,
+}
+
+#[derive(Serialize)]
+struct WireFunction<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<&'a str>,
+    arguments: &'a str,
 }

@@ -1,28 +1,29 @@
 //! OpenAI's chat completions as llama-server writes them: one JSON object, or server-sent events
 //! that end in `[DONE]`.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use hyper::{
     Response, StatusCode,
     header::{HeaderValue, RETRY_AFTER},
 };
 use serde_json::{Value, json};
+use tokio::time::sleep;
 
 use super::{
-    Body, JSON, Step,
+    Body, JSON, Step, Turn,
     script::{self, Call, Message, Reply},
 };
 
-pub(super) async fn answer(request: &Value, hit: u64) -> Response<Body> {
+pub(super) async fn answer(request: &Value, turn: Arc<Turn>) -> Response<Body> {
     let (reply, pause) = script::reply(request);
-    let envelope = Envelope::new(request["model"].as_str().unwrap_or("mock"), hit);
+    let envelope = Envelope::new(request["model"].as_str().unwrap_or("mock"), turn.hit);
     if request["stream"] == true {
         let with_usage = request["stream_options"]["include_usage"] == true;
         return match reply {
-            Reply::Message(message) => super::stream(EVENTS, envelope.events(&message, pause, with_usage)),
+            Reply::Message(message) => super::stream(EVENTS, envelope.events(&message, pause, with_usage), Some(turn)),
             Reply::Status { code, body } => failure(code, &body),
-            Reply::Cut => super::stream(EVENTS, envelope.half()),
+            Reply::Cut => super::stream(EVENTS, envelope.half(), Some(turn)),
         };
     }
     let message = match reply {
@@ -30,7 +31,10 @@ pub(super) async fn answer(request: &Value, hit: u64) -> Response<Body> {
         Reply::Status { code, body } => return failure(code, &body),
         Reply::Cut => Message { content: Some(Vec::new()), ..Message::default() },
     };
-    super::pause(pause * u32::try_from(message.pieces()).unwrap_or(u32::MAX)).await;
+    let generation = pause * u32::try_from(message.pieces()).unwrap_or(u32::MAX);
+    if !generation.is_zero() {
+        sleep(generation).await;
+    }
     super::json(&envelope.completion(&message))
 }
 

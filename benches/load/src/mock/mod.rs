@@ -3,15 +3,17 @@
 //!
 //! Beside the two chat routes it answers the look-ups that clients and proxies make at start
 //! (`/health`, `/props`, `/v1/models`, `/api/tags`, `/api/version`, `/api/show`), and for tests
-//! `GET /hits`, the number of chat requests so far, and `GET /last`, the body of the last one if
-//! recording is on.
+//! `GET /hits`, the number of chat requests so far, `GET /last`, the body of the last one if
+//! recording is on, and `GET /turns`, when the last two arrived and how much of their answers went
+//! out.
 
 use std::{
+    array,
     convert::Infallible,
-    io,
+    io, mem,
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -26,7 +28,10 @@ use hyper::{
 };
 use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
-use tokio::{net::TcpListener, time::sleep};
+use tokio::{
+    net::TcpListener,
+    time::{Instant, sleep, sleep_until},
+};
 
 mod completions;
 mod ollama;
@@ -56,9 +61,12 @@ pub async fn serve(listener: TcpListener, backend: Arc<Backend>) {
 }
 
 /// What the mock remembers between requests.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Backend {
+    start: Instant,
     hits: AtomicU64,
+    /// The last two, the older first.
+    turns: Mutex<[Arc<Turn>; 2]>,
     /// The last chat request's body; `None` when recording is off.
     last: Option<Mutex<Bytes>>,
 }
@@ -66,13 +74,15 @@ pub struct Backend {
 impl Backend {
     /// A backend that has seen no request, which keeps the last body if `record` is set.
     pub fn new(record: bool) -> Self {
-        Self { hits: AtomicU64::new(0), last: record.then(Mutex::default) }
+        let start = Instant::now();
+        let turns = Mutex::new(array::from_fn(|_| Arc::new(Turn::new(0, start))));
+        Self { start, hits: AtomicU64::new(0), turns, last: record.then(Mutex::default) }
     }
 
     async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
         match request.uri().path() {
             "/v1/chat/completions" | "/chat/completions" => match self.read(request).await {
-                Ok((body, hit)) => completions::answer(&body, hit).await,
+                Ok((body, turn)) => completions::answer(&body, turn).await,
                 Err(_) => whole(StatusCode::BAD_REQUEST, JSON, r#"{"error":{"message":"bad json"}}"#),
             },
             "/api/chat" => match self.read(request).await {
@@ -80,6 +90,7 @@ impl Backend {
                 Err(_) => whole(StatusCode::BAD_REQUEST, JSON, r#"{"error":"bad json"}"#),
             },
             "/hits" => json(&json!({"hits": self.hits.load(Ordering::Relaxed)})),
+            "/turns" => json(&self.turns()),
             "/last" => whole(StatusCode::OK, JSON, self.last()),
             path => match look_up(path) {
                 Some(found) => json(&found),
@@ -88,14 +99,27 @@ impl Backend {
         }
     }
 
-    /// Counts a chat request and parses its body; the number is how many there were with it.
-    async fn read(&self, request: Request<Incoming>) -> crate::Result<(Value, u64)> {
+    /// Notes a chat request and parses its body.
+    async fn read(&self, request: Request<Incoming>) -> crate::Result<(Value, Arc<Turn>)> {
         let hit = self.hits.fetch_add(1, Ordering::Relaxed) + 1;
+        let turn = Arc::new(Turn::new(hit, Instant::now()));
+        self.note(&turn);
         let body = request.into_body().collect().await?.to_bytes();
         if let Some(last) = &self.last {
             *last.lock().unwrap_or_else(PoisonError::into_inner) = body.clone();
         }
-        Ok((serde_json::from_slice(&body)?, hit))
+        Ok((serde_json::from_slice(&body)?, turn))
+    }
+
+    fn note(&self, turn: &Arc<Turn>) {
+        let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        let [older, newer] = &mut *turns;
+        *older = mem::replace(newer, Arc::clone(turn));
+    }
+
+    fn turns(&self) -> Value {
+        let turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+        turns.iter().map(|turn| turn.told_since(self.start)).collect()
     }
 
     fn last(&self) -> Bytes {
@@ -103,6 +127,26 @@ impl Backend {
             return Bytes::new();
         };
         last.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// One chat request and how far its answer has come.
+#[derive(Debug)]
+struct Turn {
+    hit: u64,
+    arrived: Instant,
+    /// Those that waited for a pause, as a model's tokens do.
+    pieces: AtomicUsize,
+}
+
+impl Turn {
+    fn new(hit: u64, arrived: Instant) -> Self {
+        Self { hit, arrived, pieces: AtomicUsize::new(0) }
+    }
+
+    fn told_since(&self, start: Instant) -> Value {
+        let arrived_us = (self.arrived - start).as_micros() as u64;
+        json!({"hit": self.hit, "arrived_us": arrived_us, "pieces": self.pieces.load(Ordering::Relaxed)})
     }
 }
 
@@ -127,16 +171,15 @@ impl Step {
         Self { pause: Duration::from_millis(5), bytes: Err(io::Error::other("cut by the script")) }
     }
 
-    async fn frame(self) -> io::Result<Frame<Bytes>> {
-        pause(self.pause).await;
+    async fn frame(self, due: Instant, turn: Option<Arc<Turn>>) -> io::Result<Frame<Bytes>> {
+        // The timer would round a sleep of zero up to a millisecond.
+        if !self.pause.is_zero() {
+            sleep_until(due).await;
+            if let Some(turn) = turn {
+                turn.pieces.fetch_add(1, Ordering::Relaxed);
+            }
+        }
         self.bytes.map(Frame::data)
-    }
-}
-
-/// Waits, or does nothing at all: the timer would round a sleep of zero up to a millisecond.
-async fn pause(duration: Duration) {
-    if !duration.is_zero() {
-        sleep(duration).await;
     }
 }
 
@@ -172,8 +215,13 @@ fn whole(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>)
     with_head(status, content_type, body)
 }
 
-fn stream(content_type: &'static str, steps: Vec<Step>) -> Response<Body> {
-    let frames = futures_util::StreamExt::then(futures_util::stream::iter(steps), Step::frame);
+fn stream(content_type: &'static str, steps: Vec<Step>, turn: Option<Arc<Turn>>) -> Response<Body> {
+    // Each piece has its time from the start on, so that what one is late by does not add to the next.
+    let mut due = Instant::now();
+    let frames = futures_util::StreamExt::then(futures_util::stream::iter(steps), move |step| {
+        due += step.pause;
+        step.frame(due, turn.clone())
+    });
     with_head(StatusCode::OK, content_type, StreamBody::new(frames).boxed_unsync())
 }
 

@@ -18,7 +18,7 @@ pub(super) fn answer(request: &Value) -> Response<Body> {
             let content = message.content.iter().flatten().map(String::as_str).collect();
             super::whole(StatusCode::OK, JSON, last_line(model, said(content, &message.calls)))
         }
-        Reply::Message(message) => super::stream(LINES, lines(model, &message, pause)),
+        Reply::Message(message) => super::stream(LINES, lines(model, &message, pause), None),
         Reply::Status { .. } | Reply::Cut => super::whole(StatusCode::INTERNAL_SERVER_ERROR, JSON, r#"{"error":"boom"}"#),
     }
 }

@@ -14,7 +14,11 @@ use tokio::{
     select,
     signal::unix::{SignalKind, signal},
 };
-use toolgate_load::{Result, load::Target};
+use toolgate_load::{
+    Result,
+    load::Target,
+    report::{self, Goal},
+};
 
 mod measure;
 mod table;
@@ -57,7 +61,7 @@ async fn compare(setup: &Setup) -> Result<u64> {
         errors += rates.iter().map(|rate| rate.errors).sum::<u64>();
         let of_plain = measure::ratio(&rates, Name::Toolgate, Name::Nginx);
         let of_tuned = measure::ratio(&rates, Name::Toolgate, Name::NginxTuned);
-        goals.push(table::Goal::at_least(case.goal, case.ratio_min, of_plain, of_tuned));
+        goals.push(Goal::at_least(case.goal, case.ratio_min, of_plain, of_tuned));
     }
     let (latency_errors, added_us) = measure::added_latency(setup).await?;
     let memory = measure::memory(setup).await?;
@@ -67,10 +71,10 @@ async fn compare(setup: &Setup) -> Result<u64> {
 
     let toolgate_us = added_us.iter().find(|(name, _)| *name == Name::Toolgate).map(|(_, us)| *us);
     let peak_mib = memory.map(|memory| memory.peak_mib);
-    goals.push(table::Goal::below("guarded call, added at the median (µs)", 500.0, toolgate_us));
-    goals.push(table::Goal::below("memory at 64 connections (MiB)", 30.0, peak_mib));
-    goals.push(table::Goal::below("start to first request (ms)", 100.0, startup_ms));
-    table::print_goals(&goals);
+    goals.push(Goal::below("guarded call, added at the median (µs)", 500.0, toolgate_us));
+    goals.push(Goal::below("memory at 64 connections (MiB)", 30.0, peak_mib));
+    goals.push(Goal::below("start to first request (ms)", 100.0, startup_ms));
+    report::print_goals(&goals);
     Ok(errors)
 }
 

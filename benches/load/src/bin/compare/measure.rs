@@ -1,16 +1,17 @@
 //! The measurements: rates and latencies over several rounds, memory, start.
 
-use std::{fs, time::Duration};
+use std::time::Duration;
 
 use tokio::{pin, select, time::interval};
 use toolgate_load::{
     Result,
     load::{self, Limit, Question, Target},
+    process, report,
     sample::{Sample, median},
     startup,
 };
 
-use crate::{Name, Setup, table};
+use crate::{Name, Setup};
 
 /// One kind of request.
 pub(crate) struct Case {
@@ -104,7 +105,7 @@ pub(crate) async fn memory(setup: &Setup) -> Result<Option<Memory>> {
     };
     let mut memory = Memory { peak_mib: 0.0, after_mib: 0.0, errors: 0 };
     for case in cases() {
-        table::progress(&format!("memory, {MANY_CONNECTIONS} connections, {}", case.title));
+        report::progress(&format!("memory, {MANY_CONNECTIONS} connections, {}", case.title));
         let body = case.question.body();
         let limit = Limit::after(MEMORY_LOAD);
         let load = load::run(target, &body, MANY_CONNECTIONS, limit);
@@ -113,13 +114,13 @@ pub(crate) async fn memory(setup: &Setup) -> Result<Option<Memory>> {
         let sample = loop {
             select! {
                 sample = &mut load => break sample,
-                _ = tick.tick() => memory.peak_mib = memory.peak_mib.max(resident_mib(pid)?),
+                _ = tick.tick() => memory.peak_mib = memory.peak_mib.max(process::resident_kib(pid)? / 1024.0),
             }
         };
         memory.errors += sample.errors;
     }
     tokio::time::sleep(Duration::from_secs(1)).await;
-    memory.after_mib = resident_mib(pid)?;
+    memory.after_mib = process::resident_kib(pid)? / 1024.0;
     Ok(Some(memory))
 }
 
@@ -130,7 +131,7 @@ pub(crate) async fn startup(setup: &Setup) -> Result<Option<f64>> {
     };
     let mut starts_ms = Vec::new();
     for start in 1..=STARTS {
-        table::progress(&format!("start {start} of {STARTS}"));
+        report::progress(&format!("start {start} of {STARTS}"));
         let elapsed = startup::measure(program, &setup.direct_url).await?;
         starts_ms.push(elapsed.as_secs_f64() * 1e3);
     }
@@ -173,7 +174,7 @@ async fn rounds(setup: &Setup, case: &Case, connections: usize) -> Result<Vec<(N
     let mut samples: Vec<_> = setup.targets.iter().map(|(name, _)| (*name, Vec::new())).collect();
     for round in 1..=ROUNDS {
         let title = case.title;
-        table::progress(&format!("{title}, connections: {connections}, round {round} of {ROUNDS}"));
+        report::progress(&format!("{title}, connections: {connections}, round {round} of {ROUNDS}"));
         for ((_, target), (_, samples)) in setup.targets.iter().zip(&mut samples) {
             let limit = Limit::after(setup.round);
             samples.push(load::run(target, &body, connections, limit).await);
@@ -199,17 +200,6 @@ fn p50_us(sample: &Sample) -> f64 {
 
 fn micros(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e6
-}
-
-/// What the kernel counts as resident, from `/proc`.
-fn resident_mib(pid: u32) -> Result<f64> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
-    let kib = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmRSS:"))
-        .and_then(|value| value.trim().strip_suffix("kB"))
-        .ok_or("no VmRSS in the process status")?;
-    Ok(kib.trim().parse::<f64>()? / 1024.0)
 }
 
 /// Many short rounds rather than few long ones: what else the machine does meanwhile then spoils

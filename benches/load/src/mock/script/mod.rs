@@ -77,6 +77,11 @@ pub fn reply(request: &Value) -> (Reply, Duration) {
     (reply, model.pause)
 }
 
+/// `count` different words, each with a space behind it.
+pub fn words(count: usize) -> Vec<String> {
+    (0..count).map(|i| format!("w{i} ")).collect()
+}
+
 // === impl Message ===
 
 impl Message {
@@ -205,13 +210,15 @@ fn content_text(content: &Value) -> String {
     }
 }
 
-fn words(count: usize) -> Vec<String> {
-    (0..count).map(|i| format!("w{i} ")).collect()
-}
-
-fn long_argument(key: &str, words: Vec<String>) -> Vec<String> {
-    let open = format!("{{\"{key}\":\"");
-    [open].into_iter().chain(words).chain(["\"}".to_owned()]).collect()
+/// One piece for each word, so that words in an argument take as long as words of content.
+fn long_argument(key: &str, mut words: Vec<String>) -> Vec<String> {
+    if let Some(first) = words.first_mut() {
+        first.insert_str(0, &format!("{{\"{key}\":\""));
+    }
+    if let Some(last) = words.last_mut() {
+        last.push_str("\"}");
+    }
+    words
 }
 
 /// Cuts a text into pieces about as long as tokens are.
