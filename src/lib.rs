@@ -37,6 +37,8 @@ pub mod backend;
 pub mod chat;
 pub mod cli;
 pub mod config;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 pub mod inference;
 pub mod secret;
 pub mod server;

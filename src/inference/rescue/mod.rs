@@ -18,7 +18,7 @@ mod place;
 mod quote;
 pub(super) mod reasoning;
 mod scan;
-pub(super) mod suffix;
+pub(crate) mod suffix;
 mod unit;
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use crate::inference::offer::Offer;
 
 /// Follows one text.
 #[derive(Debug)]
-pub(in crate::inference) struct Suffix {
+pub(crate) struct Suffix {
     /// So much of the text is no part of a call. The rest is held.
     free: usize,
     /// So much was read.
@@ -63,18 +63,18 @@ enum Step {
 
 impl Suffix {
     /// Nothing read yet. No more than `held_max` bytes are held: what is longer is text.
-    pub(in crate::inference) fn new(held_max: usize) -> Self {
+    pub(crate) fn new(held_max: usize) -> Self {
         Self { free: 0, at: 0, state: State::Open, line_is_blank: true, held_max, second_looks: 0 }
     }
 
     /// How much of the text is free.
     #[cfg(test)]
-    pub(in crate::inference) fn free(&self) -> usize {
+    pub(crate) fn free(&self) -> usize {
         self.free
     }
 
     /// Reads on in `text`, which begins with all that was read before. Returns how much of it is free.
-    pub(in crate::inference) fn advance(&mut self, text: &str, offer: &Offer) -> usize {
+    pub(crate) fn advance(&mut self, text: &str, offer: &Offer) -> usize {
         loop {
             let limit = text.floor_char_boundary(self.free.saturating_add(self.held_max));
             let readable = text.get(..limit).unwrap_or(text);

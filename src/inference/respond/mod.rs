@@ -3,7 +3,7 @@
 //! Small models take "call a tool or answer" badly and "call one of these tools" well. Trusting their own signal that text was
 //! meant costs most of the correct calls, so answering becomes a tool too. The client never sees it.
 
-pub(super) mod message;
+pub(crate) mod message;
 
 use std::sync::LazyLock;
 
