@@ -46,5 +46,5 @@ const CALL: &str = r#"{"name": "save", "arguments": {"path": "x"}}"#;
 static OFFER: LazyLock<Offer> = LazyLock::new(|| {
     let save = json!({"type": "object", "properties": {"path": {"type": "string"}}});
     let tools = vec![Tool::new("save".to_owned(), save), Tool::new("ping".to_owned(), Value::Null)];
-    Offer { tools, responds: false, json: None }
+    Offer::of(tools)
 });

@@ -33,7 +33,7 @@ static OFFER: LazyLock<Offer> = LazyLock::new(|| {
         "note": {"type": ["string", "null"]}, "limit": {"anyOf": [{"$ref": "#/$defs/count"}, {"type": "null"}]},
     }, "$defs": {"count": {"type": "integer"}}});
     let tools = vec![Tool::new("save".to_owned(), save), Tool::new("ping".to_owned(), Value::Null)];
-    Offer { tools, responds: false, json: None }
+    Offer::of(tools)
 });
 
 fn check_calls(text: &str, held: &str, Rescued { calls, form, .. }: &Rescued) {

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures_core::stream::BoxStream;
 
-pub use self::error::Error;
+pub use self::error::{Error, Refusal};
 pub use self::target::{Config, Target};
 use crate::chat::{Event, Message, Request};
 
@@ -37,6 +37,10 @@ pub struct Prompt {
     pub offered: Offered,
     /// Messages appended to the client's.
     pub corrections: Vec<Message>,
+    /// A JSON schema that the reply's text is forced to satisfy. The tools stay in the prompt.
+    pub form: Option<Bytes>,
+    /// Fields that replace the request's, in the words of OpenAI.
+    pub sampling: Vec<(&'static str, Bytes)>,
 }
 
 /// The events of one reply: `Started` first, `Finished` before the end. Ends after the first error. Dropping it closes the

@@ -36,6 +36,9 @@ pub struct Attempt {
     /// What the model was told, or would have been, about that fault.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
+    /// The form of a call was forced.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub forced: bool,
     /// The calls that were read out of text, by name.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rescued: Vec<String>,

@@ -53,6 +53,13 @@ impl Default for Request {
     }
 }
 
+impl Request {
+    /// The raw JSON of a top-level field.
+    pub fn field(&self, name: &str) -> Option<&Bytes> {
+        self.fields.iter().find(|(known, _)| known == name).map(|(_, value)| value)
+    }
+}
+
 /// A tool as far as toolgate looks at it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tool {

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     backend,
-    inference::{self, Guardrails, OnText, Reasoning, ToolArguments},
+    inference::{self, Constrain, Guardrails, OnText, Reasoning, RetrySampling, ToolArguments},
     secret::Secret,
     server, upstream,
 };
@@ -145,6 +145,13 @@ fn inference(keys: &mut Keys<'_>) -> inference::Config {
         max_retries: keys.take("guardrails.max_retries", 3, |value| units::count(value, 0, 100)),
         // Arguments that were wrong twice after the schema was spelled out stay wrong.
         max_tool_errors: keys.take("guardrails.max_tool_errors", 2, |value| units::count(value, 0, 100)),
+        // A grammar costs little and cannot be misunderstood; but it leaves room for one call only, so the first reply is free.
+        constrain: keys.take("guardrails.constrain", Constrain::OnRetry, constrain),
+        retry_sampling: RetrySampling {
+            // What the client asked for, unless somebody decides otherwise.
+            temperature_step: keys.take("guardrails.retry_temperature_step", 0.0, |value| units::fraction(value, 2.0)),
+            seed_step: keys.take("guardrails.retry_seed_step", 0, |value| units::count(value, 0, 1 << 20).map(u64::from)),
+        },
         // People watch it; agents ignore it.
         reasoning: keys.take("guardrails.reasoning", Reasoning::Live, reasoning),
         // Text is the rarest right answer where there is a tool to answer with, and the usual one where there is none.
@@ -193,6 +200,15 @@ fn reasoning(value: &Value) -> Result<Reasoning, String> {
         Some("hold") => Ok(Reasoning::Hold),
         Some("drop") => Ok(Reasoning::Drop),
         _ => Err("must be \"live\", \"hold\" or \"drop\"".to_owned()),
+    }
+}
+
+fn constrain(value: &Value) -> Result<Constrain, String> {
+    match value.as_str() {
+        Some("never") => Ok(Constrain::Never),
+        Some("on_retry") => Ok(Constrain::OnRetry),
+        Some("always") => Ok(Constrain::Always),
+        _ => Err("must be \"never\", \"on_retry\" or \"always\"".to_owned()),
     }
 }
 

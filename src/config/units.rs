@@ -30,6 +30,13 @@ pub fn count(value: &Value, min: u32, max: u32) -> Result<u32, Expected> {
     number.filter(|number| (min..=max).contains(number)).ok_or_else(|| format!("must be a whole number from {min} to {max}"))
 }
 
+/// A number from 0 to `max`.
+pub fn fraction(value: &Value, max: f64) -> Result<f64, Expected> {
+    let whole = || value.as_integer().map(|whole| whole as f64);
+    let number = value.as_float().or_else(whole).or_else(|| value.as_str()?.parse().ok());
+    number.filter(|number| (0.0..=max).contains(number)).ok_or_else(|| format!("must be a number from 0 to {max}"))
+}
+
 /// A length of time: `"250ms"`, `"30s"`, `"5m"`, `"1h"`. Not zero: a wait without a limit is not to be had.
 pub fn duration(value: &Value) -> Result<Duration, Expected> {
     let expected = || "must be a length of time above zero, such as \"250ms\", \"30s\" or \"5m\"".to_owned();

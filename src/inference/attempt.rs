@@ -3,21 +3,23 @@
 use std::sync::Arc;
 
 use async_stream::try_stream;
+use bytes::Bytes;
 use futures_core::Stream;
 use futures_util::StreamExt;
 
 use super::{
-    Config, Error, Guardrails,
+    Config, Constrain, Error, Guardrails, RetrySampling,
     hearing::{Hearing, Outcome},
     hold::Hold,
     judge::{self, Answer, Correction, Verdict},
     offer::{Cache, Offer},
+    refusal::{self, Refusal},
     terms::{Shown, Terms},
 };
 use crate::{
     backend::{self, Backend, Offered, Prompt},
     chat::{
-        Event, FinishReason, Message, Meta, Report, Request, ToolChoice, Usage,
+        Event, FinishReason, Message, Meta, Reply, Report, Request, ToolChoice, Usage,
         report::{Attempt, Fault, Guardrail},
     },
 };
@@ -50,8 +52,9 @@ impl Engine {
         let mut attempts = Attempts::new(Arc::clone(self), request, guardrails);
         try_stream! {
             loop {
-                let mut events = attempts.engine.backend.stream(attempts.prompt());
-                let mut hearing = Hearing::new(&attempts.engine.config, attempts.terms());
+                let prompt = attempts.prompt();
+                let mut events = attempts.engine.backend.stream(prompt);
+                let mut hearing = Hearing::new(attempts.terms(), attempts.is_forced);
                 while !hearing.is_over() && let Some(event) = events.next().await {
                     for shown in attempts.show(&mut hearing, event) {
                         yield shown;
@@ -92,7 +95,14 @@ struct Attempts {
     started: bool,
     /// Whether text of an earlier reply was shown.
     goes_on: bool,
+    /// Whether the form of the reply that is awaited is forced.
+    is_forced: bool,
+    /// The tool whose arguments were wrong last.
+    pinned: Option<String>,
 }
+
+/// The highest temperature that servers accept.
+const TEMPERATURE_MAX: f64 = 2.0;
 
 impl Attempts {
     fn new(engine: Arc<Engine>, request: Arc<Request>, guardrails: Guardrails) -> Self {
@@ -112,16 +122,58 @@ impl Attempts {
             meta: None,
             started: false,
             goes_on: false,
+            is_forced: false,
+            pinned: None,
         }
     }
 
-    fn prompt(&self) -> Prompt {
-        let offered = match (&self.request.tool_choice, &self.offer.json) {
+    /// What the model is asked now.
+    fn prompt(&mut self) -> Prompt {
+        let json = self.offer.json.as_ref();
+        let offered = match (&self.request.tool_choice, json) {
             (ToolChoice::None, _) => Offered::Withheld,
+            _ if self.offer.refuses_schemas() => {
+                Offer::reduced(json.unwrap_or(&self.request.tools_json)).map_or(Offered::AsRequested, Offered::Instead)
+            }
             (_, Some(json)) => Offered::Instead(json.clone()),
             (_, None) => Offered::AsRequested,
         };
-        Prompt { request: Arc::clone(&self.request), offered, corrections: self.corrections.clone() }
+        let form = self.form();
+        self.is_forced = form.is_some();
+        Prompt { request: Arc::clone(&self.request), offered, corrections: self.corrections.clone(), form, sampling: self.sampling() }
+    }
+
+    /// The form that the reply is forced into, if any: never beside one that the client wants.
+    fn form(&self) -> Option<Bytes> {
+        let choice = &self.request.tool_choice;
+        let must_call = self.offer.responds || matches!(choice, ToolChoice::Required | ToolChoice::Named(_));
+        let wanted = match self.engine.config.constrain {
+            Constrain::Never => false,
+            Constrain::OnRetry => !self.history.is_empty(),
+            Constrain::Always => must_call,
+        };
+        let may = self.guardrails.validate && !matches!(choice, ToolChoice::None | ToolChoice::Other);
+        let is_free = || self.request.field("response_format").is_none_or(|form| form.as_ref() == b"null");
+        if wanted && may && is_free() { self.offer.form(self.pinned.as_deref()) } else { None }
+    }
+
+    /// The sampling of a retry, where the request says how to sample: the same again would as likely go wrong again.
+    fn sampling(&self) -> Vec<(&'static str, Bytes)> {
+        let (step, retries) = (self.engine.config.retry_sampling, self.history.len());
+        let mut sampling = Vec::new();
+        if retries == 0 || step == RetrySampling::default() {
+            return sampling;
+        }
+        let number = |name| self.request.field(name).and_then(|raw| serde_json::from_slice::<serde_json::Number>(raw).ok());
+        if let Some(temperature) = number("temperature").and_then(|number| number.as_f64()) {
+            let shifted = (temperature + step.temperature_step * retries as f64).clamp(temperature, TEMPERATURE_MAX.max(temperature));
+            sampling.push(("temperature", shifted.to_string().into()));
+        }
+        if let Some(seed) = number("seed").and_then(|number| number.as_u64()) {
+            let retries = u64::try_from(retries).unwrap_or(u64::MAX);
+            sampling.push(("seed", seed.saturating_add(step.seed_step.saturating_mul(retries)).to_string().into()));
+        }
+        sampling
     }
 
     fn terms(&self) -> Terms<'_> {
@@ -155,12 +207,17 @@ impl Attempts {
         let shown = hold.shown();
         let reply = match reply {
             Ok(reply) => reply,
-            Err(error) if self.goes_on || shown.any() => return Err(error),
-            Err(error) => return Ok(Some((self.settle_for_text(error)?, hold))),
+            Err(error) if shown.any() => return Err(error),
+            Err(error) => match refusal::read(&error) {
+                Refusal::Grammar if self.asks_for_less() => return Ok(None),
+                Refusal::Unparsed(said) => Reply { content: said, finish: Some(FinishReason::Stop), ..Reply::default() },
+                _ if self.goes_on => return Err(error),
+                _ => return Ok(Some((self.settle_for_text(error)?, hold))),
+            },
         };
         self.usage += reply.usage;
         self.meta.get_or_insert_with(|| reply.meta.clone());
-        let mut note = Attempt::default();
+        let mut note = Attempt { forced: self.is_forced, ..Attempt::default() };
         let correction = match judge::judge(reply, stuck, Terms { shown, ..self.terms() }, &mut note) {
             Verdict::Accept(answer) => {
                 self.history.push(note);
@@ -179,6 +236,7 @@ impl Attempts {
         // A call that was shown stands.
         if shown.calls == 0 && self.may_retry(correction.fault) {
             self.corrections.extend(correction.messages);
+            self.pinned = correction.tool;
             self.fallback = correction.fallback;
             self.goes_on |= shown.any();
             return Ok(None);
@@ -186,6 +244,22 @@ impl Attempts {
         self.exhausted = true;
         let failure = || Error::RetriesExhausted { report: self.report(), last_fault: correction.detail };
         correction.fallback.map(Some).ok_or_else(failure)
+    }
+
+    /// Leaves out what the backend's grammar may have stumbled over: the forced form, then what is unusual in the tools' schemas. Returns
+    /// whether there was something to leave out. What a backend refused once it is not asked again.
+    fn asks_for_less(&mut self) -> bool {
+        if self.is_forced {
+            tracing::warn!("the backend cannot force the form of a call: going on without it");
+            self.offer.note_form_refused();
+            return true;
+        }
+        if self.offer.refuses_schemas() || self.request.tool_choice == ToolChoice::None {
+            return false;
+        }
+        let left_out = self.offer.note_schemas_refused();
+        tracing::warn!(?left_out, "the backend cannot build a grammar from the tools' schemas: going on without what is unusual in them");
+        true
     }
 
     /// The text of the last attempt, when the backend refuses the corrected prompt: it is our corrections that made it too long.

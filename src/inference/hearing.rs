@@ -6,8 +6,9 @@ use futures_util::StreamExt;
 use tokio::time::Instant;
 
 use super::{
-    Config, Error, Reasoning,
+    Error, Reasoning,
     accumulate::Accumulator,
+    forced,
     hold::{Heard, Hold},
     judge::Stuck,
     repetition::Repetition,
@@ -16,7 +17,7 @@ use super::{
 };
 use crate::{
     backend::{self, Events},
-    chat::{Event, Meta, Reply},
+    chat::{Event, FinishReason, Meta, Reply},
 };
 
 /// A server that is faster than this has the whole reply at hand; a model gets a token or two further.
@@ -26,6 +27,8 @@ const CATCH_UP: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub(super) struct Hearing {
     splitter: Splitter,
+    /// Where the form of a call was asked for.
+    forced: Option<forced::Reader>,
     repetition: Repetition,
     /// What is followed for repetition: reasoning, content, or a call by its number.
     followed: Followed,
@@ -84,9 +87,11 @@ pub(super) struct Outcome {
 
 impl Hearing {
     /// Nothing heard yet.
-    pub(super) fn new(config: &Config, terms: Terms<'_>) -> Self {
+    pub(super) fn new(terms: Terms<'_>, is_forced: bool) -> Self {
+        let config = terms.config;
         Self {
             splitter: Splitter::default(),
+            forced: is_forced.then(forced::Reader::default),
             repetition: Repetition::new(config.repetitions_max),
             followed: Followed::Reasoning,
             reply: Accumulator::new(config.reply_bytes_max),
@@ -112,7 +117,7 @@ impl Hearing {
         match event {
             Err(error) => self.over = Some(Over::Failed(error.into())),
             Ok(event) => {
-                for event in self.splitter.split(event) {
+                for event in self.told_apart(event) {
                     if self.over.is_none() {
                         self.over = self.take_one(event, terms, &mut shown).unwrap_or_else(|error| Some(Over::Failed(error)));
                     }
@@ -120,6 +125,15 @@ impl Hearing {
             }
         }
         shown
+    }
+
+    /// What `event` says: reasoning and calls apart from the text in which they came.
+    fn told_apart(&mut self, event: Event) -> Vec<Event> {
+        let events = self.splitter.split(event);
+        match &mut self.forced {
+            None => events,
+            Some(forced) => events.into_iter().flat_map(|event| forced.read(event)).collect(),
+        }
     }
 
     fn take_one(&mut self, mut event: Event, terms: Terms<'_>, shown: &mut Vec<Event>) -> Result<Option<Over>, Error> {
@@ -153,7 +167,7 @@ impl Hearing {
         }
         let until = Instant::now() + CATCH_UP;
         while let Ok(Some(Ok(event))) = tokio::time::timeout_at(until, events.next()).await {
-            for event in self.splitter.split(event) {
+            for event in self.told_apart(event) {
                 if self.gather(event).is_err() {
                     return;
                 }
@@ -161,13 +175,16 @@ impl Hearing {
         }
     }
 
-    /// The end. What came after the reply held enough counts only when it came to its end all the same.
+    /// The end. What came after the reply held enough counts only when it came to a good end all the same.
     pub(super) fn finish(self) -> Outcome {
         let (mut reply, mut stuck) = (Ok(self.reply.finish()), None);
         match (self.over, &mut reply) {
             (Some(Over::Failed(error)), _) => reply = Err(error),
             (Some(Over::Stuck(why)), _) => stuck = Some(why),
-            (Some(Over::Enough(mark)), Ok(reply)) if reply.finish.is_none() => mark.cut(reply),
+            (Some(Over::Enough(mark)), Ok(reply)) if !matches!(reply.finish, Some(FinishReason::Stop | FinishReason::ToolCalls)) => {
+                reply.finish = None;
+                mark.cut(reply);
+            }
             _ => {}
         }
         Outcome { reply, stuck, hold: self.hold }

@@ -45,6 +45,8 @@ pub(super) struct Correction {
     pub(super) detail: String,
     /// The transcript's next messages.
     pub(super) messages: Vec<Message>,
+    /// The tool whose arguments are wrong.
+    pub(super) tool: Option<String>,
     /// The answer if there is no further attempt: the text, where text is what the model wrote.
     pub(super) fallback: Option<Answer>,
 }
@@ -61,7 +63,7 @@ pub(super) enum Stuck {
 impl Correction {
     /// Of a call that was shown already: it cannot be corrected.
     fn of_shown(detail: String) -> Self {
-        Self { fault: Fault::Arguments, detail, messages: Vec::new(), fallback: None }
+        Self { fault: Fault::Arguments, detail, messages: Vec::new(), tool: None, fallback: None }
     }
 }
 
@@ -157,7 +159,7 @@ fn judge_repetition(reply: Reply, terms: Terms<'_>, note: &mut Attempt) -> Verdi
     match what_there_is(reply, FinishReason::Length, terms, note) {
         Verdict::Accept(answer) if !terms.shown.any() && terms.guardrails.nudge => {
             let fallback = Some(answer).filter(|answer| !answer.content.is_empty() && terms.named().is_none());
-            Verdict::Correct(Correction { fault: Fault::Repetition, detail, messages, fallback })
+            Verdict::Correct(Correction { fault: Fault::Repetition, detail, messages, tool: None, fallback })
         }
         verdict => {
             note.detail.get_or_insert(detail);
@@ -210,7 +212,7 @@ fn judge_text(reply: Reply, terms: Terms<'_>) -> Verdict {
     }
     let messages = nudge::for_text(&answer.content, terms.offer, terms.named());
     let detail = "text where a tool call was due".to_owned();
-    Verdict::Correct(Correction { fault: Fault::Text, detail, messages, fallback: Some(answer) })
+    Verdict::Correct(Correction { fault: Fault::Text, detail, messages, tool: None, fallback: Some(answer) })
 }
 
 /// What was found about one call.
@@ -242,11 +244,11 @@ fn judge_calls(mut reply: Reply, said: Option<Answer>, terms: Terms<'_>, note: &
     });
     // An unknown tool is the graver fault: it decides which budget is spent.
     let gravest = complaints.min_by_key(|complaint| complaint.fault != Fault::UnknownTool);
-    let Some((fault, detail)) = gravest.map(|complaint| (complaint.fault, complaint.what.clone())) else {
+    let Some((fault, detail, tool)) = gravest.map(|complaint| (complaint.fault, complaint.what.clone(), complaint.tool.clone())) else {
         return Verdict::Accept(as_answer(reply, calls));
     };
     let messages = nudge::for_calls(&reply.content, calls.into_iter().map(|(call, judged)| (call, judged.complaint())));
-    Verdict::Correct(Correction { fault, detail, messages, fallback: said })
+    Verdict::Correct(Correction { fault, detail, messages, tool, fallback: said })
 }
 
 impl Judged {

@@ -6,12 +6,15 @@
 
 mod accumulate;
 pub mod attempt;
+mod constrain;
 mod error;
+mod forced;
 mod hearing;
 mod hold;
 mod judge;
 mod nudge;
 pub mod offer;
+mod refusal;
 mod repetition;
 pub mod rescue;
 pub mod respond;
@@ -76,6 +79,29 @@ pub enum ToolArguments {
     Live,
 }
 
+/// Which replies are forced into the form of one call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Constrain {
+    /// None.
+    Never,
+    /// Those that follow a wrong one.
+    OnRetry,
+    /// All, where the model has `respond` to answer with or a call is required.
+    Always,
+}
+
+/// What is changed about the sampling when the model is asked again, where the request says how to sample.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct RetrySampling {
+    /// Added to the temperature with each attempt, up to 2.
+    pub temperature_step: f64,
+    /// Added to the seed with each attempt.
+    pub seed_step: u64,
+}
+
+// A step is a number: see the limits of the setting.
+impl Eq for RetrySampling {}
+
 /// The settings of the guardrails.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
@@ -85,6 +111,10 @@ pub struct Config {
     pub max_retries: u32,
     /// How many replies may have wrong arguments.
     pub max_tool_errors: u32,
+    /// Which replies are forced into the form of a call.
+    pub constrain: Constrain,
+    /// What is changed about the sampling when the model is asked again.
+    pub retry_sampling: RetrySampling,
     /// What becomes of the model's reasoning.
     pub reasoning: Reasoning,
     /// What becomes of text where the model might have called a tool.

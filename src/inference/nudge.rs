@@ -64,6 +64,8 @@ pub(super) struct Complaint {
     pub(super) fault: Fault,
     /// The fault itself, for the report.
     pub(super) what: String,
+    /// The tool whose arguments are wrong.
+    pub(super) tool: Option<String>,
     /// What the model is to do about it.
     advice: String,
 }
@@ -75,13 +77,18 @@ impl Complaint {
             Some(named) => (format!("`{name}` cannot be called now"), format!("Call `{named}` instead.")),
             None => (format!("there is no tool `{name}`"), format!("Call one of these tools instead: {}.", names(offer))),
         };
-        Self { fault: Fault::UnknownTool, what, advice }
+        Self { fault: Fault::UnknownTool, what, tool: None, advice }
     }
 
     /// About arguments that are wrong in the way that `how` says.
     pub(super) fn arguments(name: &str, how: &str) -> Self {
         let what = format!("the arguments of `{name}` are wrong: {how}");
-        Self { fault: Fault::Arguments, what, advice: format!("Call `{name}` again with corrected arguments.") }
+        Self {
+            fault: Fault::Arguments,
+            what,
+            tool: Some(name.to_owned()),
+            advice: format!("Call `{name}` again with corrected arguments."),
+        }
     }
 
     fn told(self) -> String {

@@ -5,14 +5,17 @@
 use std::{
     collections::HashMap,
     hash::{BuildHasher, RandomState},
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use bytes::Bytes;
-use serde_json::Value;
+use serde_json::{Value, value::RawValue};
 
-use super::{respond, validate};
-use crate::chat::Request;
+use super::{constrain, respond, validate};
+use crate::chat::{Request, ToolChoice};
 
 /// A tool that may be called.
 #[derive(Debug)]
@@ -37,17 +40,35 @@ impl Tool {
 }
 
 /// The offer of one request.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Offer {
     /// In the order that the model sees.
     pub tools: Vec<Tool>,
     /// Whether the last one is the synthetic `respond`.
     pub responds: bool,
-    /// The tools' JSON with `respond` at its end, when it was added.
+    /// The tools' JSON where it is not the client's: with `respond` at its end, or only the tool that the client wants called.
     pub json: Option<Bytes>,
+    /// The schema of a reply that is one call of one of the tools.
+    form: OnceLock<Bytes>,
+    /// What the backend was seen to refuse.
+    refused: Refused,
+}
+
+/// What a backend refused about an offer, remembered as long as the offer is.
+#[derive(Debug, Default)]
+struct Refused {
+    /// The schemas of the tools as they are.
+    schemas: AtomicBool,
+    /// A forced form.
+    form: AtomicBool,
 }
 
 impl Offer {
+    /// An offer of `tools` and nothing else.
+    pub fn of(tools: Vec<Tool>) -> Self {
+        Self { tools, ..Self::default() }
+    }
+
     /// The tool called `name`.
     pub fn find(&self, name: &str) -> Option<&Tool> {
         self.tools.iter().find(|tool| tool.name == name)
@@ -58,17 +79,74 @@ impl Offer {
         self.responds && name == respond::NAME
     }
 
+    /// The JSON schema of a reply that is one call of one of the tools, or of those in `only` and `respond`. `None` when the backend is
+    /// known to refuse it.
+    pub(super) fn form(&self, only: Option<&str>) -> Option<Bytes> {
+        if self.refused.form.load(Ordering::Relaxed) {
+            return None;
+        }
+        let bytes = |tools: &mut dyn Iterator<Item = &Tool>| Bytes::from(constrain::form(tools).to_string());
+        let all = || self.form.get_or_init(|| bytes(&mut self.tools.iter())).clone();
+        let Some(only) = only.filter(|only| self.find(only).is_some()) else { return Some(all()) };
+        Some(bytes(&mut self.tools.iter().filter(|tool| tool.name == only || self.is_respond(&tool.name))))
+    }
+
+    /// Whether the backend is known to refuse the schemas of the tools.
+    pub(super) fn refuses_schemas(&self) -> bool {
+        self.refused.schemas.load(Ordering::Relaxed)
+    }
+
+    /// Remembers that the backend refuses a forced form.
+    pub(super) fn note_form_refused(&self) {
+        self.refused.form.store(true, Ordering::Relaxed);
+    }
+
+    /// Remembers that the backend refuses the schemas of the tools. Returns what of them it will not be shown any more, by tool and path.
+    pub(super) fn note_schemas_refused(&self) -> Vec<String> {
+        self.refused.schemas.store(true, Ordering::Relaxed);
+        let left_out =
+            |tool: &Tool| constrain::left_out(&tool.parameters).into_iter().map(|path| format!("{} {path}", tool.name)).collect::<Vec<_>>();
+        self.tools.iter().flat_map(left_out).collect()
+    }
+
+    /// `tools`, a JSON array as a client writes it, with schemas that a grammar can say.
+    pub(super) fn reduced(tools: &[u8]) -> Option<Bytes> {
+        let mut tools: Vec<Value> = serde_json::from_slice(tools).ok()?;
+        for tool in &mut tools {
+            let Some(function) = tool.get_mut("function").and_then(Value::as_object_mut) else { continue };
+            let parameters = constrain::arguments(function.get("parameters").unwrap_or(&Value::Null));
+            function.insert("parameters".to_owned(), parameters);
+        }
+        Some(Value::Array(tools).to_string().into())
+    }
+
     fn build(request: &Request, responds: bool) -> Self {
         let schema = |raw: &Bytes| serde_json::from_slice(raw).unwrap_or_default();
         let mut tools: Vec<Tool> = request.tools.iter().map(|tool| Tool::new(tool.name.clone(), schema(&tool.parameters))).collect();
+        let mut json = None;
         if responds {
             tools.push(respond::tool());
+            json = Some(respond::append(&request.tools_json));
+        } else if let ToolChoice::Named(name) = &request.tool_choice {
+            // Many servers ignore which tool is wanted; none calls one that it does not see.
+            tools.retain(|tool| tool.name == *name);
+            json = only(name, &request.tools_json);
         }
-        Self { tools, responds, json: responds.then(|| respond::append(&request.tools_json)) }
+        Self { tools, responds, json, ..Self::default() }
     }
 }
 
-/// The offers of late, by the bytes of the tools and whether `respond` was added.
+/// The JSON array `tools` with no function but `name`, which keeps its bytes.
+fn only(name: &str, tools: &[u8]) -> Option<Bytes> {
+    let tools: Vec<&RawValue> = serde_json::from_slice(tools).ok()?;
+    let is_it = |tool: &&&RawValue| {
+        let tool: Value = serde_json::from_str(tool.get()).unwrap_or_default();
+        tool.pointer("/function/name").is_some_and(|found| found == name)
+    };
+    tools.iter().find(is_it).map(|tool| Bytes::from(format!("[{}]", tool.get())))
+}
+
+/// The offers of late, by the bytes of the tools, whether `respond` was added and which tool is wanted.
 #[derive(Debug, Default)]
 pub struct Cache {
     hasher: RandomState,
@@ -84,6 +162,7 @@ struct Kept {
 #[derive(Debug)]
 struct Entry {
     tools: Bytes,
+    named: Option<String>,
     offer: Arc<Offer>,
 }
 
@@ -97,15 +176,20 @@ impl Cache {
     pub fn offer(&self, request: &Request, respond: bool) -> Arc<Offer> {
         let responds = respond && respond::fits(request);
         let tools = &request.tools_json;
-        let hash = self.hasher.hash_one((tools, responds));
+        let named = match &request.tool_choice {
+            ToolChoice::Named(name) => Some(name),
+            _ => None,
+        };
+        let hash = self.hasher.hash_one((tools, responds, named));
         let known = self.lock().offers.get(&hash).cloned();
-        if let Some(entry) = known.filter(|entry| entry.tools == tools && entry.offer.responds == responds) {
+        let is_it = |entry: &Arc<Entry>| entry.tools == tools && entry.offer.responds == responds && entry.named.as_ref() == named;
+        if let Some(entry) = known.filter(is_it) {
             return Arc::clone(&entry.offer);
         }
         let offer = Arc::new(Offer::build(request, responds));
         if tools.len() <= TOOLS_BYTES_MAX {
             // A copy, since a slice of the request body would keep all of it alive.
-            self.keep(hash, Entry { tools: Bytes::copy_from_slice(tools), offer: Arc::clone(&offer) });
+            self.keep(hash, Entry { tools: Bytes::copy_from_slice(tools), named: named.cloned(), offer: Arc::clone(&offer) });
         }
         offer
     }

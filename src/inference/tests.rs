@@ -6,7 +6,7 @@ use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use proptest::prelude::*;
 
-use super::{Config, Engine, Error, Guardrails, OnText, Reasoning, ToolArguments};
+use super::{Config, Constrain, Engine, Error, Guardrails, OnText, Reasoning, RetrySampling, ToolArguments};
 use crate::{
     backend::{Backend, Events, Prompt},
     chat::{Call, Event, FinishReason, Meta, Reply, Request, Tool, ToolChoice, Usage},
@@ -107,6 +107,8 @@ fn config() -> impl Strategy<Value = Config> {
         guardrails: Guardrails::ALL,
         max_retries: 3,
         max_tool_errors: 2,
+        constrain: Constrain::OnRetry,
+        retry_sampling: RetrySampling::default(),
         reasoning,
         on_text,
         tool_arguments,

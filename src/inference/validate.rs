@@ -125,7 +125,7 @@ mod tests {
     use crate::inference::offer::Tool;
 
     fn finding(parameters: Value, arguments: &str) -> Finding {
-        let offer = Offer { tools: vec![Tool::new("f".to_owned(), parameters)], responds: false, json: None };
+        let offer = Offer::of(vec![Tool::new("f".to_owned(), parameters)]);
         let call = Call { id: "c".into(), name: "f".into(), arguments: arguments.into() };
         check(&call, &offer, None)
     }

@@ -21,6 +21,7 @@ async fn every_case_is_answered_as_written_down() {
         settings.set_snapshot_path(folder.join("snapshots"));
         settings.set_prepend_module_to_snapshot(false);
         settings.set_omit_expression(true);
+        settings.set_sort_maps(true);
         settings.set_description(case["about"].as_str().expect("`about` says what the case shows"));
         settings.bind(|| insta::assert_json_snapshot!(path.file_stem().unwrap().to_str().unwrap(), outcome));
     }
@@ -41,15 +42,23 @@ async fn play(case: &Value) -> Value {
     outcome
 }
 
-/// The first attempt whole; of each later one what differs from the one before: messages at the end, and nothing else.
+/// The first attempt whole; of each later one what differs from the one before: messages at the end and the form that is forced, with the
+/// names of the tools that it accepts; and nothing else.
 fn attempts(sent: &[Value]) -> Value {
     let mut told: Vec<Value> = sent.first().cloned().into_iter().collect();
     for pair in sent.windows(2) {
         let (mut earlier, mut later) = (pair[0].clone(), pair[1].clone());
         let (before, mut after) = (earlier["messages"].take(), later["messages"].take());
+        let form = later["response_format"].take();
+        for forced_away in ["response_format", "tool_choice", "parallel_tool_calls"] {
+            earlier.as_object_mut().unwrap().remove(forced_away);
+            later.as_object_mut().unwrap().remove(forced_away);
+        }
         let added = after.as_array_mut().unwrap().split_off(before.as_array().unwrap().len());
         assert_eq!((earlier, before), (later, after), "an attempt only adds messages");
-        told.push(json!({"messages added": added}));
+        let calls = form["json_schema"]["schema"]["anyOf"].as_array().expect("a retry is forced");
+        let names: Vec<_> = calls.iter().map(|call| &call["properties"]["name"]["const"]).collect();
+        told.push(json!({"messages added": added, "forced": names}));
     }
     Value::from(told)
 }

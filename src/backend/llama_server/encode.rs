@@ -17,13 +17,21 @@ pub(super) fn body(prompt: &Prompt) -> Bytes {
     for (name, value) in &request.fields {
         match (name.as_str(), &prompt.offered) {
             ("stream" | "stream_options", _) | ("tools" | "tool_choice" | "parallel_tool_calls", Offered::Withheld) => {}
+            // A server that forces its own form of a call cannot force ours.
+            ("tool_choice" | "parallel_tool_calls" | "response_format", _) if prompt.form.is_some() => {}
             ("tools", Offered::Instead(tools)) => field(&mut body, name, &[tools]),
             ("messages", _) if !prompt.corrections.is_empty() => {
                 field(&mut body, name, &[]);
                 extended(&mut body, value, &prompt.corrections);
             }
-            _ => field(&mut body, name, &[value]),
+            _ => match prompt.sampling.iter().find(|(replaced, _)| replaced == name) {
+                Some((_, value)) => field(&mut body, name, &[value]),
+                None => field(&mut body, name, &[value]),
+            },
         }
+    }
+    if let Some(schema) = &prompt.form {
+        field(&mut body, "response_format", &[br#"{"type":"json_schema","json_schema":{"name":"call","schema":"#, schema, b"}}"]);
     }
     field(&mut body, "stream", &[b"true"]);
     field(&mut body, "stream_options", &[br#"{"include_usage":true}"#]);
@@ -89,7 +97,7 @@ mod tests {
 
     fn prompt(body: &'static str, offered: Offered, corrections: Vec<Message>) -> Prompt {
         let request = Request { fields: fields::object(&Bytes::from_static(body.as_bytes())).unwrap(), ..Request::default() };
-        Prompt { request: Arc::new(request), offered, corrections }
+        Prompt { request: Arc::new(request), offered, corrections, form: None, sampling: Vec::new() }
     }
 
     fn check(prompt: &Prompt, expected: &str) {
@@ -113,6 +121,23 @@ mod tests {
     }
 
     #[test]
+    fn forces_a_form_and_shifts_the_sampling() {
+        let body = r#"{"seed":1,"response_format":{"type":"text"},"tool_choice":"required","tools":[1]}"#;
+        let forced = Prompt {
+            form: Some(Bytes::from_static(b"{\"x\":1}")),
+            sampling: vec![("seed", Bytes::from_static(b"2")), ("temperature", Bytes::from_static(b"1"))],
+            ..prompt(body, Offered::AsRequested, vec![])
+        };
+        check(
+            &forced,
+            concat!(
+                r#"{"seed":2,"tools":[1],"response_format":{"type":"json_schema","json_schema":{"name":"call","schema":{"x":1}}},"#,
+                r#""stream":true,"stream_options":{"include_usage":true}}"#
+            ),
+        );
+    }
+
+    #[test]
     fn extends_the_transcript_at_its_end() {
         let call = Call { id: "c1".into(), name: "f".into(), arguments: "{}".into() };
         let corrections = vec![
@@ -123,14 +148,14 @@ mod tests {
         check(
             &prompt(r#"{"messages":[{"role":"user","content":"q"} ]}"#, Offered::Instead(Bytes::from_static(b"[]")), corrections),
             concat!(
-                r#"{"messages":[{"role":"user","content":"q"} ,{"content":"","role":"assistant","tool_calls":[{"function":{"arguments":"{}","name":"f"},"id":"c1","type":"function"}]},"#,
-                r#"{"content":"no","role":"tool","tool_call_id":"c1"},{"content":"again","role":"user"}],"stream":true,"stream_options":{"include_usage":true}}"#
+                r#"{"messages":[{"role":"user","content":"q"} ,{"role":"assistant","content":"","tool_calls":[{"id":"c1","type":"function","function":{"name":"f","arguments":"{}"}}]},"#,
+                r#"{"role":"tool","tool_call_id":"c1","content":"no"},{"role":"user","content":"again"}],"stream":true,"stream_options":{"include_usage":true}}"#
             ),
         );
         let only = vec![Message::User("go".into())];
         check(
             &prompt(r#"{"messages":[ ]}"#, Offered::AsRequested, only),
-            r#"{"messages":[ {"content":"go","role":"user"}],"stream":true,"stream_options":{"include_usage":true}}"#,
+            r#"{"messages":[ {"role":"user","content":"go"}],"stream":true,"stream_options":{"include_usage":true}}"#,
         );
     }
 }

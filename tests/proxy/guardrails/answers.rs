@@ -135,8 +135,8 @@ async fn the_explanation_tells_each_attempt() {
         "guardrail": "nudged",
         "attempts": [
             {"fault": "text", "detail": "text where a tool call was due"},
-            {"fault": "unknown_tool", "detail": "there is no tool `wether`"},
-            {"rescued": ["get_weather"], "form": "rehearsal"},
+            {"fault": "unknown_tool", "detail": "there is no tool `wether`", "forced": true},
+            {"forced": true, "rescued": ["get_weather"], "form": "rehearsal"},
         ],
     });
     assert_eq!(answer.json()["toolgate"], expected);

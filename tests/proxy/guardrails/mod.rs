@@ -26,6 +26,8 @@ mod thinking;
 
 mod stuck;
 
+mod constrain;
+
 mod split;
 
 mod switches;

@@ -10,11 +10,13 @@ async fn correction(wrong: Reply) -> Vec<Value> {
     let answer = proxy.ask(&question()).await;
     assert_eq!(answer.outcome(), (200, "nudged", "2"));
     let [first, second] = &upstream.requests()[..] else { panic!("two attempts") };
-    // Only the transcript's end differs, so that the backend's prompt cache fits.
-    let common = first.text().find("}],\"model\"").unwrap() + 1;
+    // Only the transcript's end differs, so that the backend's prompt cache fits, and the form that is forced.
+    let common = first.text().find("}],\"tools\"").unwrap() + 1;
     assert_eq!(first.text()[..common], second.text()[..common]);
     let tail = first.text()[common + 1..].to_owned();
-    assert!(second.text().ends_with(&tail), "{}", second.text());
+    let (before, form) = second.text().split_once(",\"response_format\":").unwrap();
+    let unforced = format!("{before}{}", form.split_at(form.find(",\"stream\":true").unwrap()).1);
+    assert!(unforced.ends_with(&tail), "{unforced}");
     second.json()["messages"].as_array().unwrap()[1..].to_vec()
 }
 

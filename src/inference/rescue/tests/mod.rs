@@ -26,7 +26,7 @@ pub(super) fn offer() -> Offer {
         "lost": {"$ref": "https://example.com/x"}, "texts": {"anyOf": [{"type": "string"}, {"type": "null"}]}
     }, "$defs": {"count": {"type": "integer"}}});
     let tools = [("ping", Value::Null), ("save", save), ("pick", pick), ("io.read-file_2", json!({}))];
-    Offer { tools: tools.into_iter().map(tool).collect(), responds: false, json: None }
+    Offer::of(tools.into_iter().map(tool).collect())
 }
 
 /// Each call as `name arguments`, joined with ` + `; then ` | content` if there is any.

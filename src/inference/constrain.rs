@@ -1,0 +1,189 @@
+//! The form of a reply that is forced: a JSON schema that accepts one call of one of the offered tools.
+//!
+//! Servers turn a schema into a grammar and refuse, or build wrongly, what their grammars cannot say. A schema is reduced here to what
+//! llama-server's converter (build 11434) was seen to build right; what the model writes is checked against the original in any case.
+
+use serde_json::{Map, Value, json};
+
+use super::offer::Tool;
+
+/// The longest text or list that a grammar is asked to count: a rule is written out for each.
+const COUNT_MAX: u64 = 256;
+/// How deep references are followed. A schema that goes deeper accepts anything there.
+const DEPTH_MAX: usize = 12;
+
+/// The schema of one call of one of `tools`.
+pub(super) fn form<'t>(tools: impl Iterator<Item = &'t Tool>) -> Value {
+    let calls: Vec<Value> = tools
+        .map(|tool| {
+            json!({
+                "type": "object",
+                "properties": {"name": {"const": tool.name}, "arguments": arguments(&tool.parameters)},
+                "required": ["name", "arguments"],
+                "additionalProperties": false
+            })
+        })
+        .collect();
+    json!({ "anyOf": calls })
+}
+
+/// The schema of a tool's arguments, which are always an object.
+pub(super) fn arguments(parameters: &Value) -> Value {
+    let mut reduced = match reduced(parameters, parameters, DEPTH_MAX) {
+        Value::Object(schema) => schema,
+        _ => Map::new(),
+    };
+    reduced.insert("type".to_owned(), "object".into());
+    Value::Object(reduced)
+}
+
+/// What in `schema` is left out of [`arguments`], each with its path.
+pub(super) fn left_out(schema: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    compare("", schema, &arguments(schema), &mut found);
+    found
+}
+
+fn compare(path: &str, original: &Value, reduced: &Value, found: &mut Vec<String>) {
+    match (original, reduced) {
+        (Value::Object(original), Value::Object(reduced)) => {
+            for (key, value) in original.iter().filter(|(key, _)| !NOTES.contains(&key.as_str())) {
+                match reduced.get(key) {
+                    Some(kept) => compare(&format!("{path}/{key}"), value, kept, found),
+                    None => found.push(format!("{path}/{key}")),
+                }
+            }
+        }
+        (original, reduced) if original != reduced => found.push(path.to_owned()),
+        _ => {}
+    }
+}
+
+fn reduced(schema: &Value, root: &Value, depth: usize) -> Value {
+    let Value::Object(schema) = schema else { return json!({}) };
+    if depth == 0 {
+        return json!({});
+    }
+    if let Some(reference) = schema.get("$ref").and_then(Value::as_str) {
+        let target = reference.strip_prefix('#').and_then(|pointer| root.pointer(pointer));
+        return target.map_or_else(|| json!({}), |target| reduced(target, root, depth - 1));
+    }
+    if let Some(Value::Array(parts)) = schema.get("allOf") {
+        return reduced(&Value::Object(merged(schema, parts)), root, depth - 1);
+    }
+    let down = |schema: &Value| reduced(schema, root, depth - 1);
+    let list = |schemas: &Value| Value::Array(schemas.as_array().into_iter().flatten().map(down).collect());
+    let has_own_shape = schema.contains_key("properties") || schema.contains_key("enum") || schema.contains_key("const");
+    let mut kept = Map::new();
+    for (key, value) in schema {
+        let value = match key.as_str() {
+            "type" => types(value),
+            "enum" => Some(value.clone()).filter(|value| value.as_array().is_some_and(|values| !values.is_empty())),
+            "const" => Some(value.clone()),
+            "required" => Some(value.clone()).filter(Value::is_array),
+            "properties" => value.as_object().map(|members| members.iter().map(|(name, member)| (name.clone(), down(member))).collect()),
+            "items" => Some(value).filter(|value| value.is_object()).map(down),
+            "additionalProperties" if value.is_boolean() => Some(value.clone()),
+            "additionalProperties" => Some(down(value)),
+            // Beside a shape of its own a grammar takes the one and forgets the other.
+            "anyOf" | "oneOf" if has_own_shape || value.as_array().is_none_or(Vec::is_empty) => None,
+            "anyOf" | "oneOf" => {
+                kept.insert("anyOf".to_owned(), list(value));
+                None
+            }
+            "minLength" | "maxLength" | "minItems" | "maxItems" => {
+                Some(value.clone()).filter(|value| value.as_u64().is_some_and(|it| it <= COUNT_MAX))
+            }
+            "minimum" | "maximum" => {
+                Some(value.clone()).filter(|value| value.is_i64() && schema.get("type").is_some_and(|it| it == "integer"))
+            }
+            "format" => Some(value.clone()).filter(|value| value.as_str().is_some_and(|format| FORMATS.contains(&format))),
+            _ => None,
+        };
+        kept.extend(value.map(|value| (key.clone(), value)));
+    }
+    require_only_what_there_is(&mut kept);
+    Value::Object(kept)
+}
+
+/// The types that exist.
+fn types(value: &Value) -> Option<Value> {
+    let is_type = |value: &Value| value.as_str().is_some_and(|name| TYPES.contains(&name));
+    match value {
+        Value::Array(types) => {
+            let known: Vec<Value> = types.iter().filter(|value| is_type(value)).cloned().collect();
+            (!known.is_empty()).then_some(Value::Array(known))
+        }
+        one => is_type(one).then(|| one.clone()),
+    }
+}
+
+/// `schema` and the parts of its `allOf` as one: properties and required names together, of all else the first.
+fn merged(schema: &Map<String, Value>, parts: &[Value]) -> Map<String, Value> {
+    let mut whole = schema.clone();
+    whole.shift_remove("allOf");
+    for (key, value) in parts.iter().filter_map(Value::as_object).flatten() {
+        match (whole.get_mut(key), value) {
+            (Some(Value::Object(known)), Value::Object(more)) => known.extend(more.clone()),
+            (Some(Value::Array(known)), Value::Array(more)) if key == "required" => known.extend(more.iter().cloned()),
+            (Some(_), _) => {}
+            (None, value) => drop(whole.insert(key.clone(), value.clone())),
+        }
+    }
+    whole
+}
+
+fn require_only_what_there_is(schema: &mut Map<String, Value>) {
+    let names: Vec<String> = schema.get("properties").and_then(Value::as_object).into_iter().flat_map(Map::keys).cloned().collect();
+    if let Some(Value::Array(required)) = schema.get_mut("required") {
+        required.retain(|name| name.as_str().is_some_and(|name| names.iter().any(|known| known == name)));
+    }
+}
+
+const TYPES: [&str; 7] = ["null", "boolean", "integer", "number", "string", "array", "object"];
+
+/// The formats that llama-server knows.
+const FORMATS: [&str; 4] = ["date", "time", "date-time", "uuid"];
+
+/// What a schema says to people; it constrains nothing.
+const NOTES: [&str; 7] = ["description", "title", "default", "examples", "$schema", "$id", "$comment"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_schema_is_reduced_to_what_a_grammar_can_say() {
+        let check = |schema: Value, expected: Value| assert_eq!(reduced(&schema, &schema, DEPTH_MAX), expected, "{schema}");
+        check(json!({"type": "string", "pattern": "[A-Z]+", "maxLength": 100_000}), json!({"type": "string"}));
+        check(json!({"type": "string", "minLength": 2, "format": "email"}), json!({"type": "string", "minLength": 2}));
+        check(json!({"type": "array", "items": {"type": "file"}, "minItems": 5000}), json!({"type": "array", "items": {}}));
+        check(json!({"type": ["string", "thing", "null"]}), json!({"type": ["string", "null"]}));
+        check(json!({"enum": []}), json!({}));
+        check(json!(true), json!({}));
+        check(json!({"$ref": "https://example.com/x"}), json!({}));
+        check(json!({"oneOf": [{"type": "string"}, true]}), json!({"anyOf": [{"type": "string"}, {}]}));
+        check(json!({"properties": {"a": {}}, "oneOf": [{"required": ["a"]}]}), json!({"properties": {"a": {}}}));
+        check(json!({"type": "number", "minimum": 1}), json!({"type": "number"}));
+        check(json!({"type": "integer", "minimum": 1}), json!({"type": "integer", "minimum": 1}));
+        check(json!({"properties": {"a": {}}, "required": ["a", "b"]}), json!({"properties": {"a": {}}, "required": ["a"]}));
+        check(
+            json!({"allOf": [{"properties": {"a": {}}, "required": ["a"]}, {"properties": {"b": {}}, "required": ["b"]}]}),
+            json!({"properties": {"a": {}, "b": {}}, "required": ["a", "b"]}),
+        );
+        let circle = json!({"properties": {"n": {"$ref": "#"}}});
+        assert!(reduced(&circle, &circle, DEPTH_MAX).pointer("/properties/n/properties/n").is_some());
+    }
+
+    #[test]
+    fn what_is_left_out_is_named() {
+        let schema = json!({"type": "object", "properties": {"a": {"type": "string", "pattern": "x", "description": "d"}}});
+        assert_eq!(left_out(&schema), ["/properties/a/pattern"]);
+    }
+
+    #[test]
+    fn arguments_are_an_object() {
+        assert_eq!(arguments(&Value::Null), json!({"type": "object"}));
+        assert_eq!(arguments(&json!({"anyOf": [{"properties": {}}]})), json!({"anyOf": [{"properties": {}}], "type": "object"}));
+    }
+}
