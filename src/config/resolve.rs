@@ -18,7 +18,10 @@ use super::{
 };
 use crate::{
     backend,
-    inference::{self, Guardrails, OnText, Reasoning, ToolArguments},
+    inference::{
+        self, Guardrails, OnText, Reasoning, ToolArguments,
+        history::{Policy, Replay},
+    },
     secret::Secret,
     server, upstream,
 };
@@ -155,6 +158,12 @@ fn inference(keys: &mut Keys<'_>) -> inference::Config {
         repetitions_max: keys.take("guardrails.max_repetitions", 8, |value| {
             units::count(value, 0, 1 << 10).and_then(|count| usize::try_from(count).map_err(|error| error.to_string()))
         }),
+        history: Policy {
+            // Most models were trained on conversations without it, and it fills their context.
+            reasoning: keys.take("guardrails.reasoning_replay", Replay::None, reasoning_replay),
+            // Most templates take messages as they come, and more is told by not joining them.
+            strict_alternation: keys.take("backend.strict_alternation", false, units::flag),
+        },
         // Longer than any call that is not itself a document.
         held_bytes_max: keys.take("guardrails.max_held_text", 64 << 10, units::bytes),
         // A 128k-token reply is half of this.
@@ -193,6 +202,15 @@ fn reasoning(value: &Value) -> Result<Reasoning, String> {
         Some("hold") => Ok(Reasoning::Hold),
         Some("drop") => Ok(Reasoning::Drop),
         _ => Err("must be \"live\", \"hold\" or \"drop\"".to_owned()),
+    }
+}
+
+fn reasoning_replay(value: &Value) -> Result<Replay, String> {
+    match value.as_str() {
+        Some("none") => Ok(Replay::None),
+        Some("keep-last") => Ok(Replay::KeepLast),
+        Some("full") => Ok(Replay::Full),
+        _ => Err("must be \"none\", \"keep-last\" or \"full\"".to_owned()),
     }
 }
 
