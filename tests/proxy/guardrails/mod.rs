@@ -33,3 +33,5 @@ mod switches;
 mod schemas;
 
 mod liberties;
+
+mod history;
