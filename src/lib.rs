@@ -10,9 +10,11 @@
 //!   ▼
 //! Agent::run → run::start ── one record a run
 //!   ▼
-//! Engine::complete ── offer (respond) → Backend::stream → hearing (accumulate, hold) → judge (rescue, validate)
-//!   │ what is certain at once           ▲                                            │
-//!   │ all else when it is judged        └──────────── nudge, ask again ──────────────┘
+//! Engine::complete ── offer (respond) ── history (repair)
+//!   ▼
+//! Attempts::prompt → Backend::stream → hearing (accumulate, hold) → judge (rescue, validate)
+//!   │ what is certain at once    ▲                                           │
+//!   │ all else when it is judged └─────────────── nudge, ask again ──────────┘
 //!   ▼ chat::Event
 //! encode::completion or stream::Encoder ── one JSON object or one stream
 //! ```
@@ -21,7 +23,7 @@
 //!
 //! - **Imports point the way the request travels**; `tests/architecture.rs` has the table. `chat` may use `secret`, since a request
 //!   carries its caller's credential.
-//! - **The client's `tools`, messages and unknown fields travel byte for byte**, on every attempt.
+//! - **The client's `tools`, sound messages and unknown fields travel byte for byte**, on every attempt.
 //! - **Every upstream call streams**; a JSON answer is a fold at the edge.
 //! - **Dropping is cancelling**: the response body owns the run, the run owns the upstream connection. Nothing is spawned for a request.
 //! - **What was shown is the beginning of the answer**: nothing is taken back, and a folded stream is the answer that would come without

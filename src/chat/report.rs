@@ -9,6 +9,9 @@ pub struct Report {
     pub guardrail: Guardrail,
     /// One entry per upstream call, in order.
     pub attempts: Vec<Attempt>,
+    /// What was done to the request's messages before the first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub history: Vec<String>,
 }
 
 /// How the answer was reached, from least to most intervention.

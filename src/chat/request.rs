@@ -33,6 +33,17 @@ pub struct Request {
     pub credential: Option<Secret>,
 }
 
+impl Request {
+    /// The same request about other `messages`, a JSON array.
+    pub fn with_messages(&self, messages: Bytes) -> Self {
+        let mut request = Self { messages: messages.clone(), ..self.clone() };
+        for (_, value) in request.fields.iter_mut().filter(|(name, _)| name == "messages") {
+            *value = messages.clone();
+        }
+        request
+    }
+}
+
 impl Default for Request {
     /// What OpenAI assumes about a request that says nothing.
     fn default() -> Self {

@@ -18,7 +18,10 @@ use super::{
 };
 use crate::{
     backend,
-    inference::{self, Constrain, Guardrails, OnText, Reasoning, RetrySampling, ToolArguments},
+    inference::{
+        self, Constrain, Guardrails, OnText, Reasoning, RetrySampling, ToolArguments,
+        history::{Policy, Replay},
+    },
     secret::Secret,
     server, upstream,
 };
@@ -107,7 +110,8 @@ fn resolve(keys: &mut Keys<'_>) -> Config {
         inference: inference(keys),
         log: Log {
             level: keys.take("log.level", "info".to_owned(), log_level),
-            format: keys.take("log.format", LogFormat::Text, log_format),
+            format: keys
+                .take("log.format", LogFormat::Text, |value| units::word(value, &[("text", LogFormat::Text), ("json", LogFormat::Json)])),
         },
     }
 }
@@ -146,22 +150,38 @@ fn inference(keys: &mut Keys<'_>) -> inference::Config {
         // Arguments that were wrong twice after the schema was spelled out stay wrong.
         max_tool_errors: keys.take("guardrails.max_tool_errors", 2, |value| units::count(value, 0, 100)),
         // A grammar costs little and cannot be misunderstood; but it leaves room for one call only, so the first reply is free.
-        constrain: keys.take("guardrails.constrain", Constrain::OnRetry, constrain),
+        constrain: keys.take("guardrails.constrain", Constrain::OnRetry, |value| {
+            units::word(value, &[("never", Constrain::Never), ("on_retry", Constrain::OnRetry), ("always", Constrain::Always)])
+        }),
         retry_sampling: RetrySampling {
             // What the client asked for, unless somebody decides otherwise.
             temperature_step: keys.take("guardrails.retry_temperature_step", 0.0, |value| units::fraction(value, 2.0)),
             seed_step: keys.take("guardrails.retry_seed_step", 0, |value| units::count(value, 0, 1 << 20).map(u64::from)),
         },
         // People watch it; agents ignore it.
-        reasoning: keys.take("guardrails.reasoning", Reasoning::Live, reasoning),
+        reasoning: keys.take("guardrails.reasoning", Reasoning::Live, |value| {
+            units::word(value, &[("live", Reasoning::Live), ("hold", Reasoning::Hold), ("drop", Reasoning::Drop)])
+        }),
         // Text is the rarest right answer where there is a tool to answer with, and the usual one where there is none.
-        on_text: keys.take("guardrails.on_text", OnText::Auto, on_text),
+        on_text: keys.take("guardrails.on_text", OnText::Auto, |value| {
+            units::word(value, &[("auto", OnText::Auto), ("nudge", OnText::Nudge), ("accept", OnText::Accept)])
+        }),
         // What was sent cannot be corrected.
-        tool_arguments: keys.take("guardrails.tool_arguments", ToolArguments::Validated, tool_arguments),
+        tool_arguments: keys.take("guardrails.tool_arguments", ToolArguments::Validated, |value| {
+            units::word(value, &[("validated", ToolArguments::Validated), ("live", ToolArguments::Live)])
+        }),
         // 512 tokens of the same: tables and rules that people write are shorter.
         repetitions_max: keys.take("guardrails.max_repetitions", 8, |value| {
             units::count(value, 0, 1 << 10).and_then(|count| usize::try_from(count).map_err(|error| error.to_string()))
         }),
+        history: Policy {
+            // Most models were trained on conversations without it, and it fills their context.
+            reasoning: keys.take("guardrails.reasoning_replay", Replay::None, |value| {
+                units::word(value, &[("none", Replay::None), ("keep-last", Replay::KeepLast), ("full", Replay::Full)])
+            }),
+            // Most templates take messages as they come, and more is told by not joining them.
+            strict_alternation: keys.take("backend.strict_alternation", false, units::flag),
+        },
         // Longer than any call that is not itself a document.
         held_bytes_max: keys.take("guardrails.max_held_text", 64 << 10, units::bytes),
         // A 128k-token reply is half of this.
@@ -194,54 +214,11 @@ fn api_key(key: String) -> Result<Secret, String> {
     Ok(Secret::new(&format!("Bearer {key}")))
 }
 
-fn reasoning(value: &Value) -> Result<Reasoning, String> {
-    match value.as_str() {
-        Some("live") => Ok(Reasoning::Live),
-        Some("hold") => Ok(Reasoning::Hold),
-        Some("drop") => Ok(Reasoning::Drop),
-        _ => Err("must be \"live\", \"hold\" or \"drop\"".to_owned()),
-    }
-}
-
-fn constrain(value: &Value) -> Result<Constrain, String> {
-    match value.as_str() {
-        Some("never") => Ok(Constrain::Never),
-        Some("on_retry") => Ok(Constrain::OnRetry),
-        Some("always") => Ok(Constrain::Always),
-        _ => Err("must be \"never\", \"on_retry\" or \"always\"".to_owned()),
-    }
-}
-
-fn on_text(value: &Value) -> Result<OnText, String> {
-    match value.as_str() {
-        Some("auto") => Ok(OnText::Auto),
-        Some("nudge") => Ok(OnText::Nudge),
-        Some("accept") => Ok(OnText::Accept),
-        _ => Err("must be \"auto\", \"nudge\" or \"accept\"".to_owned()),
-    }
-}
-
-fn tool_arguments(value: &Value) -> Result<ToolArguments, String> {
-    match value.as_str() {
-        Some("validated") => Ok(ToolArguments::Validated),
-        Some("live") => Ok(ToolArguments::Live),
-        _ => Err("must be \"validated\" or \"live\"".to_owned()),
-    }
-}
-
 fn log_level(value: &Value) -> Result<String, String> {
     let level = units::text(value)?;
     match level.parse::<tracing_subscriber::EnvFilter>() {
         Ok(_) => Ok(level),
         Err(error) => Err(format!("must be error, warn, info, debug, trace or a filter: {error}")),
-    }
-}
-
-fn log_format(value: &Value) -> Result<LogFormat, String> {
-    match value.as_str() {
-        Some("text") => Ok(LogFormat::Text),
-        Some("json") => Ok(LogFormat::Json),
-        _ => Err("must be \"text\" or \"json\"".to_owned()),
     }
 }
 

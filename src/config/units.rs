@@ -13,6 +13,16 @@ pub fn text(value: &Value) -> Result<String, Expected> {
     value.as_str().map(str::to_owned).ok_or_else(|| "must be a string".to_owned())
 }
 
+/// One of some words, each with what it stands for.
+pub fn word<T: Copy>(value: &Value, words: &[(&str, T)]) -> Result<T, Expected> {
+    let typed = value.as_str().unwrap_or_default();
+    let expected = || {
+        let known: Vec<String> = words.iter().map(|(word, _)| format!("\"{word}\"")).collect();
+        format!("must be {}", known.join(" or "))
+    };
+    words.iter().find(|(word, _)| *word == typed).map(|(_, it)| *it).ok_or_else(expected)
+}
+
 /// `true` or `false`; in the environment also `1`, `0`, `on`, `off`.
 pub fn flag(value: &Value) -> Result<bool, Expected> {
     match (value, value.as_str()) {

