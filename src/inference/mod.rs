@@ -15,6 +15,7 @@ mod judge;
 mod nudge;
 pub mod offer;
 mod refusal;
+mod repair;
 mod repetition;
 pub mod rescue;
 pub mod respond;
