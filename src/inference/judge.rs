@@ -279,12 +279,15 @@ fn examine(call: &mut Call, is_shown: bool, terms: Terms<'_>, note: &mut Attempt
         Finding::Valid => Judged::Good,
         Finding::Repaired(repair) if is_shown => Judged::Bad(Complaint::arguments(&call.name, &repair.complaint)),
         Finding::Repaired(repair) => {
-            // No text at all is how some servers write a call without arguments.
-            if !call.arguments.trim().is_empty() {
+            if repair.was_broken {
                 note.repaired.push(call.name.clone());
             }
+            note.coerced.extend(repair.coerced.iter().map(|change| format!("{} {change}", call.name)));
             call.arguments = repair.arguments;
-            Judged::Good
+            match respond::message(&call.arguments) {
+                Some(message) if terms.offer.is_respond(&call.name) => Judged::Says(message),
+                _ => Judged::Good,
+            }
         }
         Finding::Unknown => Judged::Bad(Complaint::unknown_tool(&call.name, terms.offer, terms.named())),
         Finding::Arguments(how) => Judged::Bad(Complaint::arguments(&call.name, &how)),

@@ -1,11 +1,12 @@
 //! From a prompt to a correct reply: the attempts, and what stands between a model's words and the caller.
 //!
 //! While a reply comes, `hearing` gathers it and `hold` says what may be shown. At its end it is read in the order `rescue` (calls written
-//! as text), `validate` (names, arguments, schema), `respond` (the synthetic answer tool), and judged: accepted, or answered with `nudge`
+//! as text), `validate` (names, arguments, schema; with `repair` and `coerce`), `respond` (the synthetic answer tool), and judged: accepted, or answered with `nudge`
 //! messages and asked again.
 
 mod accumulate;
 pub mod attempt;
+mod coerce;
 mod constrain;
 mod error;
 mod forced;

@@ -2,7 +2,11 @@
 
 use serde_json::Value;
 
-use super::{offer::Offer, repair::repair};
+use super::{
+    coerce::{self, Coerced},
+    offer::Offer,
+    repair::repair,
+};
 use crate::chat::Call;
 
 /// What was found about one call.
@@ -10,7 +14,7 @@ use crate::chat::Call;
 pub(super) enum Finding {
     /// It may be made.
     Valid,
-    /// It may be made with the same arguments, written correctly.
+    /// It may be made with arguments that say the same and are right.
     Repaired(Repair),
     /// No such tool is offered.
     Unknown,
@@ -23,6 +27,10 @@ pub(super) enum Finding {
 pub(super) struct Repair {
     /// As they should have been.
     pub(super) arguments: String,
+    /// They were no JSON object.
+    pub(super) was_broken: bool,
+    /// The values whose type was changed, each with its JSON path.
+    pub(super) coerced: Vec<String>,
     /// What is wrong with them as they were, for where they cannot be rewritten any more.
     pub(super) complaint: String,
 }
@@ -38,14 +46,23 @@ pub(super) fn check(call: &Call, offer: &Offer, named: Option<&str>) -> Finding 
     if named.is_some_and(|named| named != call.name) {
         return Finding::Unknown;
     }
-    let Some((arguments, repaired)) = object(&call.arguments) else { return Finding::Arguments(no_object(&call.arguments)) };
-    match (tool.schema().violations(&arguments), repaired) {
+    let text = call.arguments.as_str();
+    let Some((arguments, repaired)) = object(text) else { return Finding::Arguments(no_object(text)) };
+    let was_broken = repaired.is_some() && !text.trim().is_empty();
+    let violations = tool.schema().violations(&arguments);
+    let complaint = match &violations {
+        Some(violations) if was_broken => format!("{}; besides, {violations}", no_object(text)),
+        Some(violations) => violations.clone(),
+        None if was_broken => no_object(text),
+        None => String::new(),
+    };
+    match (violations, repaired) {
         (None, None) => Finding::Valid,
-        (None, Some(arguments)) => Finding::Repaired(Repair { arguments, complaint: no_object(&call.arguments) }),
-        (Some(violations), Some(_)) if !call.arguments.trim().is_empty() => {
-            Finding::Arguments(format!("{}; besides, {violations}", no_object(&call.arguments)))
-        }
-        (Some(violations), _) => Finding::Arguments(violations),
+        (None, Some(arguments)) => Finding::Repaired(Repair { arguments, was_broken, coerced: Vec::new(), complaint }),
+        (Some(_), repaired) => match tool.schema().coerced(repaired.as_deref().unwrap_or(text)) {
+            Some(Coerced { arguments, changes }) => Finding::Repaired(Repair { arguments, was_broken, coerced: changes, complaint }),
+            None => Finding::Arguments(complaint),
+        },
     }
 }
 
@@ -106,6 +123,11 @@ impl Schema {
         };
         Some(validator.iter_errors(arguments).take(VIOLATIONS_MAX).map(line).collect::<Vec<_>>().join("; "))
     }
+
+    /// `arguments`, which are refused, with the types that are due.
+    fn coerced(&self, arguments: &str) -> Option<Coerced> {
+        coerce::coerce(arguments, self.0.as_ref()?)
+    }
 }
 
 /// Stands in for a schema at another address: it is never fetched, and accepts everything.
@@ -151,7 +173,7 @@ mod tests {
     #[test]
     fn arguments_must_fit_the_schema() {
         assert_eq!(finding(city(), r#"{"city":"Paris"}"#), Finding::Valid);
-        let Finding::Arguments(complaint) = finding(city(), r#"{"city":3}"#) else { panic!("accepted") };
+        let Finding::Arguments(complaint) = finding(city(), r#"{"city":[3]}"#) else { panic!("accepted") };
         assert!(complaint.contains("/city"), "{complaint}");
         let Finding::Arguments(complaint) = finding(city(), "{}") else { panic!("accepted") };
         assert!(complaint.contains("city"), "{complaint}");
@@ -176,6 +198,17 @@ mod tests {
         assert_eq!(repaired(json!({}), ""), "{}");
         assert_eq!(repaired(city(), r#""{\"city\":\"Paris\"}""#), r#"{"city":"Paris"}"#);
         assert_eq!(repaired(city(), "{city: 'Paris',}"), r#"{"city":"Paris"}"#);
+    }
+
+    #[test]
+    fn types_are_changed_where_nothing_is_lost() {
+        assert_eq!(repaired(city(), r#"{"city": 75001}"#), r#"{"city":"75001"}"#);
+        let Finding::Repaired(repair) = finding(city(), "{'city': 75001}") else { panic!("refused") };
+        let complaint = "they are no valid JSON (key must be a string at line 1 column 2): `{'city': 75001}`; \
+                         besides, /city: 75001 is not of type \"string\"";
+        let coerced = vec!["/city: 75001 to \"75001\"".to_owned()];
+        let arguments = r#"{"city":"75001"}"#.to_owned();
+        assert_eq!(repair, Repair { arguments, was_broken: true, coerced, complaint: complaint.to_owned() });
     }
 
     #[test]
