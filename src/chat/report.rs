@@ -22,7 +22,7 @@ pub enum Guardrail {
     Clean,
     /// Calls were read out of text.
     Rescued,
-    /// Arguments were rewritten without loss, such as a string that held the object.
+    /// Arguments were rewritten without loss: almost JSON, or a number in a string.
     Repaired,
     /// The model was corrected and asked again.
     Nudged,
@@ -48,9 +48,12 @@ pub struct Attempt {
     /// The form in which they were written.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub form: Option<&'static str>,
-    /// The calls whose arguments were rewritten without loss, by name.
+    /// The calls whose arguments were almost JSON, by name.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub repaired: Vec<String>,
+    /// The arguments whose type was changed without loss: call, JSON path, and from what to what.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub coerced: Vec<String>,
 }
 
 /// What a reply can have wrong.

@@ -301,7 +301,7 @@ impl Attempts {
             Guardrail::Exhausted
         } else if self.history.len() > 1 {
             Guardrail::Nudged
-        } else if any(|attempt| !attempt.repaired.is_empty()) {
+        } else if any(|attempt| !attempt.repaired.is_empty() || !attempt.coerced.is_empty()) {
             Guardrail::Repaired
         } else if any(|attempt| !attempt.rescued.is_empty()) {
             Guardrail::Rescued

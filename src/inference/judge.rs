@@ -105,12 +105,12 @@ impl Terms<'_> {
 
     /// Whether `call`, which is complete, would have to be corrected.
     pub(super) fn is_bad(&self, call: &Call) -> bool {
-        matches!(examine(&mut call.clone(), *self, &mut Attempt::default()), Judged::Bad(_))
+        matches!(examine(&mut call.clone(), false, *self, &mut Attempt::default()), Judged::Bad(_))
     }
 
     /// Whether `call`, which is complete, is one for the client.
     pub(super) fn is_good(&self, call: &Call) -> bool {
-        matches!(examine(&mut call.clone(), *self, &mut Attempt::default()), Judged::Good)
+        matches!(examine(&mut call.clone(), false, *self, &mut Attempt::default()), Judged::Good)
     }
 }
 
@@ -228,8 +228,12 @@ enum Judged {
 
 fn judge_calls(mut reply: Reply, said: Option<Answer>, terms: Terms<'_>, note: &mut Attempt) -> Verdict {
     let mut calls: Vec<(Call, Judged)> = Vec::with_capacity(reply.calls.len());
+    let mut made = 0;
     for mut call in reply.calls.drain(..) {
-        let judged = examine(&mut call, terms, note);
+        let is_made = !terms.offer.is_respond(&call.name);
+        let is_shown = is_made && made < terms.shown.calls;
+        made += usize::from(is_made);
+        let judged = examine(&mut call, is_shown, terms, note);
         calls.push((call, judged));
     }
     let made = calls.iter().filter(|(call, _)| !terms.offer.is_respond(&call.name)).take(terms.shown.calls);
@@ -260,8 +264,8 @@ impl Judged {
     }
 }
 
-/// Judges one call, and rewrites its arguments where that loses nothing.
-fn examine(call: &mut Call, terms: Terms<'_>, note: &mut Attempt) -> Judged {
+/// Judges one call, and rewrites its arguments where that loses nothing. What was shown cannot be rewritten.
+fn examine(call: &mut Call, is_shown: bool, terms: Terms<'_>, note: &mut Attempt) -> Judged {
     // `respond` is ours: whatever can be read of it is said, without the schema.
     if terms.offer.is_respond(&call.name)
         && let Some(message) = respond::message(&call.arguments)
@@ -273,13 +277,17 @@ fn examine(call: &mut Call, terms: Terms<'_>, note: &mut Attempt) -> Judged {
     }
     match validate::check(call, terms.offer, terms.named()) {
         Finding::Valid => Judged::Good,
-        Finding::Repaired(arguments) => {
-            // No text at all is how some servers write a call without arguments.
-            if !call.arguments.trim().is_empty() {
+        Finding::Repaired(repair) if is_shown => Judged::Bad(Complaint::arguments(&call.name, &repair.complaint)),
+        Finding::Repaired(repair) => {
+            if repair.was_broken {
                 note.repaired.push(call.name.clone());
             }
-            call.arguments = arguments;
-            Judged::Good
+            note.coerced.extend(repair.coerced.iter().map(|change| format!("{} {change}", call.name)));
+            call.arguments = repair.arguments;
+            match respond::message(&call.arguments) {
+                Some(message) if terms.offer.is_respond(&call.name) => Judged::Says(message),
+                _ => Judged::Good,
+            }
         }
         Finding::Unknown => Judged::Bad(Complaint::unknown_tool(&call.name, terms.offer, terms.named())),
         Finding::Arguments(how) => Judged::Bad(Complaint::arguments(&call.name, &how)),

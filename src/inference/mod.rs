@@ -1,11 +1,13 @@
 //! From a prompt to a correct reply: the attempts, and what stands between a model's words and the caller.
 //!
-//! Before the first attempt `history` repairs the messages. While a reply comes, `hearing` gathers it and `hold` says what may be shown. At its end it is read in the order `rescue` (calls written
-//! as text), `validate` (names, arguments, schema), `respond` (the synthetic answer tool), and judged: accepted, or answered with `nudge`
-//! messages and asked again.
+//! Before the first attempt `history` repairs the messages. While a reply comes, `hearing` gathers it, told apart by `thinking` and `forced`,
+//! watched by `repetition`, and `hold` says what may be shown. At its end it is read in the order `rescue` (calls written as text),
+//! `validate` (names, arguments, schema; with `repair` and `coerce`), `respond` (the synthetic answer tool), and judged: accepted, or
+//! answered with `nudge` messages and asked again, in a form that `constrain` forces.
 
 mod accumulate;
 pub mod attempt;
+mod coerce;
 mod constrain;
 mod error;
 mod forced;
@@ -16,6 +18,7 @@ mod judge;
 mod nudge;
 pub mod offer;
 mod refusal;
+mod repair;
 mod repetition;
 pub mod rescue;
 pub mod respond;

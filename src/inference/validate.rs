@@ -2,7 +2,11 @@
 
 use serde_json::Value;
 
-use super::offer::Offer;
+use super::{
+    coerce::{self, Coerced},
+    offer::Offer,
+    repair::repair,
+};
 use crate::chat::Call;
 
 /// What was found about one call.
@@ -10,12 +14,25 @@ use crate::chat::Call;
 pub(super) enum Finding {
     /// It may be made.
     Valid,
-    /// It may be made with these arguments: the same ones, rid of a string around them.
-    Repaired(String),
+    /// It may be made with arguments that say the same and are right.
+    Repaired(Repair),
     /// No such tool is offered.
     Unknown,
     /// The arguments are wrong; the text says how, for the model.
     Arguments(String),
+}
+
+/// Arguments that had to be rewritten.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Repair {
+    /// As they should have been.
+    pub(super) arguments: String,
+    /// They were no JSON object.
+    pub(super) was_broken: bool,
+    /// The values whose type was changed, each with its JSON path.
+    pub(super) coerced: Vec<String>,
+    /// What is wrong with them as they were, for where they cannot be rewritten any more.
+    pub(super) complaint: String,
 }
 
 /// Violations named to the model; more than a few confuse it.
@@ -29,30 +46,44 @@ pub(super) fn check(call: &Call, offer: &Offer, named: Option<&str>) -> Finding 
     if named.is_some_and(|named| named != call.name) {
         return Finding::Unknown;
     }
-    let (arguments, repaired) = match object(&call.arguments) {
-        Ok(found) => found,
-        Err(complaint) => return Finding::Arguments(complaint),
+    let text = call.arguments.as_str();
+    let Some((arguments, repaired)) = object(text) else { return Finding::Arguments(no_object(text)) };
+    let was_broken = repaired.is_some() && !text.trim().is_empty();
+    let violations = tool.schema().violations(&arguments);
+    let complaint = match &violations {
+        Some(violations) if was_broken => format!("{}; besides, {violations}", no_object(text)),
+        Some(violations) => violations.clone(),
+        None if was_broken => no_object(text),
+        None => String::new(),
     };
-    match tool.schema().violations(&arguments) {
-        Some(violations) => Finding::Arguments(violations),
-        None => repaired.map_or(Finding::Valid, Finding::Repaired),
+    match (violations, repaired) {
+        (None, None) => Finding::Valid,
+        (None, Some(arguments)) => Finding::Repaired(Repair { arguments, was_broken, coerced: Vec::new(), complaint }),
+        (Some(_), repaired) => match tool.schema().coerced(repaired.as_deref().unwrap_or(text)) {
+            Some(Coerced { arguments, changes }) => Finding::Repaired(Repair { arguments, was_broken, coerced: changes, complaint }),
+            None => Finding::Arguments(complaint),
+        },
     }
 }
 
-/// The arguments as an object, and their text when it had to change: no text at all means no arguments, and a JSON string that
-/// holds an object is that object.
-fn object(text: &str) -> Result<(Value, Option<String>), String> {
+/// The arguments as an object, and their text when it had to change. No text at all means no arguments.
+fn object(text: &str) -> Option<(Value, Option<String>)> {
     if text.trim().is_empty() {
-        return Ok((Value::Object(serde_json::Map::new()), Some("{}".to_owned())));
+        return Some((Value::Object(serde_json::Map::new()), Some("{}".to_owned())));
     }
-    let value: Value = serde_json::from_str(text).map_err(|error| format!("they are no valid JSON ({error}): `{}`", excerpt(text)))?;
-    match value {
-        Value::Object(_) => Ok((value, None)),
-        Value::String(inner) => match serde_json::from_str(&inner) {
-            Ok(value @ Value::Object(_)) => Ok((value, Some(inner))),
-            _ => Err(format!("they must be a JSON object, not a string: `{}`", excerpt(text))),
-        },
-        _ => Err(format!("they must be a JSON object: `{}`", excerpt(text))),
+    if let Ok(value @ Value::Object(_)) = serde_json::from_str(text) {
+        return Some((value, None));
+    }
+    let repaired = repair(text)?;
+    Some((serde_json::from_str(&repaired).ok()?, Some(repaired)))
+}
+
+/// Why `text` is not the JSON of an object.
+fn no_object(text: &str) -> String {
+    match serde_json::from_str(text) {
+        Err(error) => format!("they are no valid JSON ({error}): `{}`", excerpt(text)),
+        Ok(Value::String(_)) => format!("they must be a JSON object, not a string: `{}`", excerpt(text)),
+        Ok(_) => format!("they must be a JSON object: `{}`", excerpt(text)),
     }
 }
 
@@ -91,6 +122,11 @@ impl Schema {
             format!("{place}: {}", excerpt(&error.to_string()))
         };
         Some(validator.iter_errors(arguments).take(VIOLATIONS_MAX).map(line).collect::<Vec<_>>().join("; "))
+    }
+
+    /// `arguments`, which are refused, with the types that are due.
+    fn coerced(&self, arguments: &str) -> Option<Coerced> {
+        coerce::coerce(arguments, self.0.as_ref()?)
     }
 }
 
@@ -137,7 +173,7 @@ mod tests {
     #[test]
     fn arguments_must_fit_the_schema() {
         assert_eq!(finding(city(), r#"{"city":"Paris"}"#), Finding::Valid);
-        let Finding::Arguments(complaint) = finding(city(), r#"{"city":3}"#) else { panic!("accepted") };
+        let Finding::Arguments(complaint) = finding(city(), r#"{"city":[3]}"#) else { panic!("accepted") };
         assert!(complaint.contains("/city"), "{complaint}");
         let Finding::Arguments(complaint) = finding(city(), "{}") else { panic!("accepted") };
         assert!(complaint.contains("city"), "{complaint}");
@@ -148,8 +184,39 @@ mod tests {
         for bad in ["[1]", "3", "null", "\"x\"", "{\"city\":", "no"] {
             assert!(matches!(finding(json!({}), bad), Finding::Arguments(_)), "{bad}");
         }
-        assert_eq!(finding(json!({}), ""), Finding::Repaired("{}".to_owned()));
-        assert_eq!(finding(city(), r#""{\"city\":\"Paris\"}""#), Finding::Repaired(r#"{"city":"Paris"}"#.to_owned()));
+    }
+
+    fn repaired(parameters: Value, arguments: &str) -> String {
+        match finding(parameters, arguments) {
+            Finding::Repaired(repair) => repair.arguments,
+            other => panic!("{arguments}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn almost_an_object_is_repaired() {
+        assert_eq!(repaired(json!({}), ""), "{}");
+        assert_eq!(repaired(city(), r#""{\"city\":\"Paris\"}""#), r#"{"city":"Paris"}"#);
+        assert_eq!(repaired(city(), "{city: 'Paris',}"), r#"{"city":"Paris"}"#);
+    }
+
+    #[test]
+    fn types_are_changed_where_nothing_is_lost() {
+        assert_eq!(repaired(city(), r#"{"city": 75001}"#), r#"{"city":"75001"}"#);
+        let Finding::Repaired(repair) = finding(city(), "{'city': 75001}") else { panic!("refused") };
+        let complaint = "they are no valid JSON (key must be a string at line 1 column 2): `{'city': 75001}`; \
+                         besides, /city: 75001 is not of type \"string\"";
+        let coerced = vec!["/city: 75001 to \"75001\"".to_owned()];
+        let arguments = r#"{"city":"75001"}"#.to_owned();
+        assert_eq!(repair, Repair { arguments, was_broken: true, coerced, complaint: complaint.to_owned() });
+    }
+
+    #[test]
+    fn a_repaired_object_must_fit_the_schema() {
+        let Finding::Arguments(complaint) = finding(city(), "{'town': 'Paris'}") else { panic!("accepted") };
+        assert!(complaint.contains("no valid JSON") && complaint.contains("{'town'") && complaint.contains("\"city\""), "{complaint}");
+        let Finding::Arguments(complaint) = finding(city(), "") else { panic!("accepted") };
+        assert!(!complaint.contains("JSON"), "{complaint}");
     }
 
     #[test]

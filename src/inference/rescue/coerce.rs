@@ -2,19 +2,13 @@
 
 use serde_json::Value;
 
-use crate::inference::offer::Tool;
+use crate::inference::{offer::Tool, repair};
 
 /// The JSON text of the value of `key`: the value's own text where it is JSON of a type that the
 /// schema names; otherwise a string.
 pub(super) fn value(text: &str, key: &str, tool: Option<&Tool>) -> String {
     let types = tool.map(|tool| types(&tool.parameters, key)).unwrap_or_default();
-    let spelled = match text.trim() {
-        // Models that write code write Python's literals.
-        "True" => "true",
-        "False" => "false",
-        "None" => "null",
-        other => other,
-    };
+    let spelled = repair::literal(text.trim()).unwrap_or(text.trim());
     let parsed = || serde_json::from_str::<Value>(spelled).ok();
     // Where text is allowed, only a null that the schema also allows is not text.
     let is_text = types.is_empty() || (types.contains(&"string") && spelled != "null");

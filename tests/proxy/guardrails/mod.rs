@@ -12,6 +12,8 @@ mod budgets;
 
 mod truncated;
 
+mod repair;
+
 mod answers;
 
 mod stream;

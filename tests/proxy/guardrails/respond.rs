@@ -122,7 +122,7 @@ async fn an_empty_message_is_an_empty_answer() {
 
 #[tokio::test]
 async fn the_tool_stays_unseen_with_validation_off() {
-    let (proxy, upstream) = proxy_before([Reply::call("respond", r#"{"message":3}"#), paris()]).await;
+    let (proxy, upstream) = proxy_before([Reply::call("respond", r#"{"message":[3]}"#), paris()]).await;
     let answer = proxy.ask_with(&question(), &[("x-toolgate-disable", "validate")]).await;
     assert_eq!((answer.calls()[0].0.as_str(), upstream.calls()), ("get_weather", 2));
 }
