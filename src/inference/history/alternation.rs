@@ -22,21 +22,21 @@ pub(super) fn place_systems<'a>(list: Vec<Message<'a>>, changes: &mut Vec<Change
     placed
 }
 
-/// Neighbours of one role become one message. Where only tool calls stand between two messages of the user, the later one must not move
-/// across the results: that the assistant said nothing in between is said.
+/// Neighbours of one role become one message. Where only tool calls stand between two of them, the later one must not move across the
+/// results: that the other side said nothing in between is said. So is that the user, whose turn is the first, said nothing.
 pub(super) fn alternate<'a>(list: Vec<Message<'a>>, changes: &mut Vec<Change>) -> Vec<Message<'a>> {
     let mut turns = Vec::with_capacity(list.len());
     let mut is_users_turn = true;
     for message in join_neighbours(list, are_one, changes) {
-        match message.role {
-            Role::User if !is_users_turn => {
-                let silence = Message::added(message.index, Role::Assistant, encoded("(No answer.)"));
-                changes.push(silence.change("missing answer added"));
+        let is_users = message.role == Role::User;
+        if is_users || (message.role == Role::Assistant && !message.has_calls) {
+            if is_users != is_users_turn {
+                let (role, says) = if is_users_turn { (Role::User, NO_MESSAGE) } else { (Role::Assistant, NO_ANSWER) };
+                let silence = Message::added(message.index, role, says.to_owned());
+                changes.push(silence.change("missing turn added before it"));
                 turns.push(silence);
             }
-            Role::User => is_users_turn = false,
-            Role::Assistant if !message.has_calls => is_users_turn = true,
-            Role::Assistant | Role::System | Role::Tool | Role::Other => {}
+            is_users_turn = !is_users;
         }
         turns.push(message);
     }
@@ -74,3 +74,7 @@ fn join<'a>(mut run: Vec<Message<'a>>, changes: &mut Vec<Change>) -> Option<Mess
     }
     run.into_iter().next()
 }
+
+/// What stands for a message that the user did not write.
+pub(super) const NO_MESSAGE: &str = r#""(No message.)""#;
+const NO_ANSWER: &str = r#""(No answer.)""#;

@@ -14,10 +14,15 @@ pub(super) const NOTHING: [&str; 3] = ["null", "\"\"", "[]"];
 /// Fields on which llama-server fails when they are null, as clients write them that dump whole objects.
 const NULLS: [&str; 3] = ["name", "tool_call_id", "reasoning_content"];
 
-/// Repairs the content of `message`, and fields that may be absent but not null.
+/// Repairs the content of `message`, its role, and fields that may be absent but not null.
 pub(super) fn repair(message: &mut Message<'_>, changes: &mut Vec<Change>) {
     if message.role == Role::Other {
         return;
+    }
+    // Most templates leave out what has the older role.
+    if message.fields.get("role").is_some_and(|role| role == "\"function\"") {
+        message.set("role", encoded("tool"));
+        changes.push(message.change("role function made tool"));
     }
     for name in NULLS {
         if message.fields.written(name).is_some_and(|value| value == "null") {

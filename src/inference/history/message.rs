@@ -9,6 +9,7 @@ pub(super) enum Role {
     System,
     User,
     Assistant,
+    /// `tool`, and `function`, its older name.
     Tool,
     /// Something else; such a message is left as it is.
     Other,
@@ -34,7 +35,7 @@ impl<'a> Message<'a> {
             Some(r#""system""# | r#""developer""#) => Role::System,
             Some(r#""user""#) => Role::User,
             Some(r#""assistant""#) => Role::Assistant,
-            Some(r#""tool""#) => Role::Tool,
+            Some(r#""tool""# | r#""function""#) => Role::Tool,
             _ => Role::Other,
         };
         let calls = fields.get("tool_calls").and_then(|calls| calls.strip_prefix('['));

@@ -114,7 +114,7 @@ impl<'de> Visitor<'de> for Fields {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut fields = Vec::with_capacity(4);
+        let mut fields = Vec::new();
         while let Some((Key(name), raw)) = map.next_entry::<Key<'de>, &'de RawValue>()? {
             fields.push((name, Cow::Borrowed(raw.get())));
         }

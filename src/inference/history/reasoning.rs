@@ -2,8 +2,9 @@
 
 use super::{
     Change, Replay,
+    alternation::NO_MESSAGE,
     message::{Message, Role},
-    object::{decoded, encoded},
+    object::{Object, array, decoded, elements, encoded},
 };
 use crate::inference::thinking;
 
@@ -17,7 +18,7 @@ pub(super) fn trim(list: &mut [Message<'_>], replay: Replay, changes: &mut Vec<C
     let until = match replay {
         Replay::Full => return,
         Replay::None => past,
-        Replay::KeepLast => list.iter().rposition(|message| message.role == Role::User).unwrap_or(0),
+        Replay::KeepLast => list.iter().rposition(is_said_by_user).unwrap_or(0),
     };
     for message in list.iter_mut().take(until.min(past)).filter(|message| message.role == Role::Assistant) {
         let mut trimmed = false;
@@ -35,8 +36,30 @@ pub(super) fn trim(list: &mut [Message<'_>], replay: Replay, changes: &mut Vec<C
     }
 }
 
+fn is_said_by_user(message: &Message<'_>) -> bool {
+    message.role == Role::User && message.content() != NO_MESSAGE
+}
+
 /// A content without the reasoning at its beginning, `None` when there is none.
 fn without_tags(content: &str) -> Option<String> {
+    if content.starts_with('"') {
+        return text_without_tags(content);
+    }
+    let parts = elements(content)?;
+    let mut left = parts.as_slice();
+    while let Some((first, rest)) = left.split_first() {
+        let Some(mut part) = Object::read(first) else { break };
+        let Some(text) = part.get("text").and_then(|text| text_without_tags(text)) else { break };
+        if text != "\"\"" {
+            part.set("text", text);
+            return Some(array(std::iter::once(part.json().as_str()).chain(rest.iter().copied())));
+        }
+        left = rest;
+    }
+    (left.len() < parts.len()).then(|| array(left.iter().copied()))
+}
+
+fn text_without_tags(content: &str) -> Option<String> {
     // Most contents begin with neither bracket, which may be escaped: no need to decode them.
     let begins = content.strip_prefix('"')?.trim_start_matches([' ', '\\', 'n', 'r', 't']);
     if !begins.starts_with(['<', '[', 'u']) {
@@ -64,6 +87,11 @@ mod tests {
         check("<b>why</b>", None);
         check("", None);
         assert_eq!(without_tags(r#""\u003cthink\u003ewhy\u003c/think\u003ehi""#).as_deref(), Some("\"hi\""));
-        assert_eq!(without_tags(r#"[{"type":"text","text":"<think>"}]"#), None);
+        let part = |text: &str| format!(r#"{{"type":"text","text":{}}}"#, encoded(text));
+        let parts = |texts: &[&str]| array(texts.iter().map(|text| part(text)).collect::<Vec<_>>().iter().map(String::as_str));
+        assert_eq!(without_tags(&parts(&["<think>why</think>a", "b"])), Some(parts(&["a", "b"])));
+        assert_eq!(without_tags(&parts(&["<think>why</think>"])).as_deref(), Some("[]"));
+        assert_eq!(without_tags(&parts(&["<think>", "<think>why</think>a"])), Some(parts(&["a"])));
+        assert_eq!(without_tags(&parts(&["a", "<think>why</think>"])), None);
     }
 }

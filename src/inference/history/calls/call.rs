@@ -7,7 +7,7 @@ use serde_json::{Value, value::RawValue};
 use crate::inference::history::{
     Change,
     message::Message,
-    object::{Object, decoded, elements, encoded},
+    object::{Object, decoded, encoded},
 };
 
 /// A call of an assistant message.
@@ -17,7 +17,6 @@ pub(super) struct Call<'a> {
     pub(super) message: usize,
     /// Its place in that message.
     place: usize,
-    raw: &'a str,
     fields: Object<'a>,
     /// The JSON text of its id, as the client wrote it.
     pub(super) given_id: Option<&'a str>,
@@ -32,28 +31,26 @@ pub(super) struct Call<'a> {
 impl<'a> Call<'a> {
     /// The calls of `message`, none if one of them is no object.
     pub(super) fn all_of(message: &Message<'a>) -> Vec<Self> {
-        let read = |(place, raw): (usize, &'a str)| {
-            let fields = Object::read(raw)?;
+        let list: Option<Vec<Object<'a>>> = message.fields.spelled("tool_calls").and_then(|list| serde_json::from_str(list).ok());
+        let call = |(place, fields): (usize, Object<'a>)| {
             let given_id = fields.spelled("id");
-            Some(Self {
+            Self {
                 message: message.index,
                 place,
-                raw,
-                fields,
                 given_id,
                 id: Cow::Borrowed(given_id.unwrap_or_default()),
+                fields,
                 broken: None,
                 is_answered: false,
                 is_changed: false,
-            })
+            }
         };
-        let calls = message.fields.spelled("tool_calls").and_then(elements).unwrap_or_default();
-        calls.into_iter().enumerate().map(read).collect::<Option<_>>().unwrap_or_default()
+        list.into_iter().flatten().enumerate().map(call).collect()
     }
 
-    /// Its JSON text.
-    pub(super) fn json(&self) -> Cow<'a, str> {
-        if self.is_changed { Cow::Owned(self.fields.json()) } else { Cow::Borrowed(self.raw) }
+    /// Its JSON text, which is `spelled` if it was not changed.
+    pub(super) fn json<'s>(&self, spelled: &'s str) -> Cow<'s, str> {
+        if self.is_changed { Cow::Owned(self.fields.json()) } else { Cow::Borrowed(spelled) }
     }
 
     /// A call of a function says so: llama-server fails on one that does not.

@@ -12,7 +12,7 @@ use super::{
     Change,
     content::joined,
     message::{Message, Role},
-    object::{array, encoded},
+    object::{array, elements, encoded},
 };
 
 /// `list` with its calls and results in order.
@@ -99,10 +99,11 @@ impl<'a> Turn<'a> {
     fn write(&mut self, calls: &[Call<'a>]) {
         let mut messages = self.calling.iter_mut();
         for own in calls.chunk_by(|a, b| a.message == b.message).filter(|own| own.iter().any(|call| call.is_changed)) {
-            let json: Vec<_> = own.iter().map(Call::json).collect();
-            if let Some(message) = messages.by_ref().find(|message| own.first().is_some_and(|call| call.message == message.index)) {
-                message.set("tool_calls", array(json.iter().map(AsRef::as_ref)));
-            }
+            let is_theirs = |message: &&mut Message<'a>| own.first().is_some_and(|call| call.message == message.index);
+            let Some(message) = messages.by_ref().find(is_theirs) else { continue };
+            let spelled = message.fields.spelled("tool_calls").and_then(elements).unwrap_or_default();
+            let json: Vec<_> = own.iter().zip(spelled).map(|(call, spelled)| call.json(spelled)).collect();
+            message.set("tool_calls", array(json.iter().map(AsRef::as_ref)));
         }
     }
 }

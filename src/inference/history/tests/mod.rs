@@ -1,6 +1,7 @@
-//! Each repair on its own, and what holds for all of them together.
+//! Each repair on its own.
 
-use proptest::prelude::*;
+mod properties;
+
 use serde_json::{Value, json};
 
 use super::*;
@@ -170,6 +171,16 @@ fn every_result_has_a_call() {
 }
 
 #[test]
+fn results_of_the_older_role_are_results() {
+    check(
+        PLAIN,
+        json!([calling(&[call("a", "{}")]), {"role": "function", "name": "f", "content": "7"}]),
+        json!([calling(&[call("a", "{}")]), {"role": "tool", "name": "f", "content": "7", "tool_call_id": "a"}]),
+        &["message 1: role function made tool", "message 1: result given its call's id"],
+    );
+}
+
+#[test]
 fn every_past_call_has_a_result() {
     check(
         PLAIN,
@@ -284,9 +295,11 @@ fn no_message_moves_across_results() {
         STRICT,
         json!([user("a"), user("b"), acting, result("c", "7"), user("d")]),
         json!([user("a\n\nb"), acting, result("c", "7"), assistant("(No answer.)"), user("d")]),
-        &["message 1: joined with the message before it", "message 4: missing answer added"],
+        &["message 1: joined with the message before it", "message 4: missing turn added before it"],
     );
     untouched(STRICT, json!([user("a"), acting, result("c", "7"), acting, result("c", "8")]));
+    let added = ["message 0: missing turn added before it"];
+    check(STRICT, json!([assistant("Hello"), user("a")]), json!([user("(No message.)"), assistant("Hello"), user("a")]), &added);
 }
 
 #[test]
@@ -306,100 +319,4 @@ fn system_messages_stand_first_where_roles_must_alternate() {
         ],
     );
     untouched(STRICT, json!([developer, user("q")]));
-}
-
-/// One of the messages that clients have been seen to send, sound or not; what it says holds `mark`.
-fn any_message(mark: usize) -> impl Strategy<Value = Value> {
-    let mark = format!("<{mark}>");
-    let content = {
-        let mark = mark.clone();
-        prop_oneof![
-            4 => Just(json!(mark)),
-            1 => Just(json!([{"type": "text", "text": mark}])),
-            1 => Just(json!([mark, {"type": "image_url", "image_url": {"url": "x"}}])),
-            1 => Just(json!({"a": mark})),
-            1 => Just(json!("")),
-            1 => Just(json!([])),
-            1 => Just(json!(null)),
-            1 => Just(json!(format!("<think>why</think>{mark}"))),
-        ]
-    };
-    let id = prop_oneof![Just(json!("a")), Just(json!("b")), Just(json!("")), Just(json!(null)), Just(json!(1))];
-    let arguments = {
-        let mark = mark.clone();
-        prop_oneof![
-            Just(json!("{}")),
-            Just(json!(format!("{{\"x\":\"{mark}"))),
-            Just(json!([mark])),
-            Just(json!({"x": mark})),
-            Just(json!(null)),
-        ]
-    };
-    let call = (id.clone(), arguments).prop_map(|(id, arguments)| json!({"id": id, "function": {"name": "f", "arguments": arguments}}));
-    let calls = prop_oneof![2 => Just(json!(null)), 3 => proptest::collection::vec(call, 0..3).prop_map(|calls| json!(calls))];
-    let role = prop_oneof![
-        4 => Just("assistant"),
-        3 => Just("tool"),
-        3 => Just("user"),
-        1 => Just("system"),
-        1 => Just("other"),
-    ];
-    (role, content, calls, id, any::<bool>()).prop_map(|(role, content, calls, id, thinks)| match role {
-        "assistant" if thinks => json!({"role": role, "content": content, "tool_calls": calls, "reasoning_content": "why"}),
-        "assistant" => json!({"role": role, "content": content, "tool_calls": calls}),
-        "tool" => json!({"role": role, "content": content, "tool_call_id": id}),
-        _ => json!({"role": role, "content": content}),
-    })
-}
-
-fn any_history() -> impl Strategy<Value = Value> {
-    (0..12usize).prop_flat_map(|length| (0..length).map(any_message).collect::<Vec<_>>()).prop_map(|messages| json!(messages))
-}
-
-/// A history that says all there is to say in the order that the API asks for.
-fn sound_history() -> impl Strategy<Value = Value> {
-    let turn = (any::<bool>(), 0..4usize, any::<bool>()).prop_map(|(speaks, calls, backwards)| {
-        let mut messages = vec![user("q")];
-        let id = |n: usize| format!("c{n}");
-        if calls > 0 {
-            let mut acting = calling(&(0..calls).map(|n| call(&id(n), r#"{"a":"\u00e9"}"#)).collect::<Vec<_>>());
-            if speaks {
-                acting["content"] = json!("Let me see.");
-            }
-            messages.push(acting);
-            let results = (0..calls).map(|n| result(&id(n), "7"));
-            if backwards { messages.extend(results.rev()) } else { messages.extend(results) }
-        }
-        messages.push(assistant("a"));
-        messages
-    });
-    (any::<bool>(), proptest::collection::vec(turn, 0..6)).prop_map(|(system, turns)| {
-        let system = system.then(|| json!({"role": "system", "content": "s"}));
-        json!(system.into_iter().chain(turns.into_iter().flatten()).collect::<Vec<_>>())
-    })
-}
-
-fn any_policy() -> impl Strategy<Value = Policy> {
-    let reasoning = prop_oneof![Just(Replay::None), Just(Replay::KeepLast), Just(Replay::Full)];
-    (reasoning, any::<bool>()).prop_map(|(reasoning, strict_alternation)| Policy { reasoning, strict_alternation })
-}
-
-fn marks(messages: &Value) -> Vec<String> {
-    let text = messages.to_string();
-    (0..12).map(|mark| format!("<{mark}>")).filter(|mark| text.contains(mark.as_str())).collect()
-}
-
-proptest! {
-    #[test]
-    fn a_sound_history_is_not_touched(history in sound_history(), policy in any_policy()) {
-        prop_assert_eq!(repaired_by(policy, &history), None);
-    }
-
-    #[test]
-    fn a_repaired_history_needs_no_repair_and_has_lost_nothing(history in any_history(), policy in any_policy()) {
-        let Some((after, changes)) = repaired_by(policy, &history) else { return Ok(()) };
-        prop_assert_eq!(repaired_by(policy, &after), None, "{} became {}", history, after);
-        prop_assert_eq!(marks(&history), marks(&after), "{} became {}", history, after);
-        prop_assert_eq!(repaired_by(policy, &history), Some((after, changes)), "the same again");
-    }
 }
