@@ -5,7 +5,9 @@
 
 use std::ops::Range;
 
+use super::dialects::Form;
 use super::unit::{FENCE, Marker, Unit, is_label_char, is_loose_packing, is_packing};
+use super::wrapper;
 
 /// Where a unit stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +29,8 @@ pub(super) enum Place {
 pub(super) struct Spot {
     pub(super) place: Place,
     pub(super) span: Range<usize>,
+    /// Whose tag it stands in.
+    pub(super) wrapper: Option<Form>,
 }
 
 /// Where each unit stands.
@@ -39,7 +43,7 @@ pub(super) fn spots(text: &str, units: &[Unit]) -> Vec<Spot> {
     let gaps: Vec<&str> = ends.zip(starts).map(|(end, start)| text.get(end..start).unwrap_or_default()).collect();
     let is_whole = units.iter().all(Unit::is_plausible) && is_all(&gaps);
     let bare = if is_whole { Place::Whole } else { Place::Prose };
-    let mut survey = Survey { bare, spots: Vec::new(), fence: None, in_tag: false };
+    let mut survey = Survey { bare, spots: Vec::new(), fence: None, wrapper: None };
     let mut units = units.iter();
     for gap in gaps {
         let unit = units.next();
@@ -66,7 +70,8 @@ struct Survey {
     bare: Place,
     spots: Vec<Spot>,
     fence: Option<Fence>,
-    in_tag: bool,
+    /// The tag in which what was passed last stands.
+    wrapper: Option<Form>,
 }
 
 struct Fence {
@@ -80,9 +85,9 @@ struct Fence {
 
 impl Survey {
     fn place(&mut self, unit: &Unit) {
-        let is_tagged = self.in_tag || unit.marker == Marker::Token;
+        let is_tagged = self.wrapper.is_some() || unit.marker == Marker::Token;
         let place = if is_tagged { Place::Tag } else { self.bare };
-        self.spots.push(Spot { place, span: unit.span.clone() });
+        self.spots.push(Spot { place, span: unit.span.clone(), wrapper: self.wrapper });
         if !is_tagged && !unit.is_plausible() {
             self.spoil();
         }
@@ -90,7 +95,7 @@ impl Survey {
 
     /// Reads the text before a unit, or before the end of the text, which is at `end`.
     fn pass(&mut self, gap: &str, end: usize) {
-        self.in_tag = is_in_tag(gap, self.in_tag);
+        self.wrapper = wrapper_behind(gap, self.wrapper);
         let mut rest = gap;
         while let Some(at) = rest.find(FENCE) {
             let (before, fence) = rest.split_at(at);
@@ -156,12 +161,11 @@ impl Survey {
     }
 }
 
-/// Whether what follows `gap` stands in a tag, from whether what precedes it does.
-fn is_in_tag(gap: &str, was_in_tag: bool) -> bool {
-    let opening = |tag: &&str| gap.rfind(*tag).map(|at| at + tag.len());
-    let opened = OPENINGS.iter().filter_map(opening).max();
-    let inside = gap.get(opened.unwrap_or(0)..).unwrap_or_default();
-    (was_in_tag || opened.is_some()) && is_packing(inside) && !CLOSINGS.iter().any(|tag| inside.contains(tag))
+/// The tag in which what follows `gap` stands, from the one in which what precedes it does.
+fn wrapper_behind(gap: &str, before: Option<Form>) -> Option<Form> {
+    let (inside, form) = wrapper::last_opened(gap).map_or((0, before), |(inside, form)| (inside, Some(form)));
+    let inside = gap.get(inside..).unwrap_or_default();
+    form.filter(|_| is_packing(inside) && !wrapper::is_closed_in(inside))
 }
 
 /// The text from the last line break on.
@@ -176,7 +180,3 @@ pub(super) fn first_line(text: &str) -> &str {
 
 /// The labels of fences in which models write calls. A call in another language is a program's.
 pub(super) const LABELS: [&str; 10] = ["", "json", "jsonc", "json5", "xml", "tool_call", "tool_calls", "tool_code", "text", "plaintext"];
-
-/// What says that a call follows: Hermes and Qwen, Granite, Llama 3, Mistral.
-const OPENINGS: [&str; 5] = ["<tool_call>", "<tool_calls>", "<|tool_call|>", "<|python_tag|>", "[TOOL_CALLS]"];
-const CLOSINGS: [&str; 4] = ["</tool_call>", "</tool_calls>", "<|/tool_call|>", "[/TOOL_CALLS]"];

@@ -8,7 +8,7 @@ use super::page::Page;
 use super::place::LABELS;
 use super::scan::{is_name_byte, run};
 use super::unit::{Unit, is_label_char};
-use super::{FORMS, OPENINGS, offered, rescue};
+use super::{OPENINGS, Readers, offered, rescue};
 use crate::inference::offer::Offer;
 
 /// Follows one text.
@@ -263,10 +263,9 @@ fn code(text: &str, at: usize, ticks: usize) -> Step {
 
 /// Whether there is what a reader takes for a call, wherever it stands.
 fn holds_call(text: &str, offer: &Offer) -> bool {
-    let mut page = Page::new(text);
-    FORMS
-        .iter()
-        .any(|&(_, token, read)| text.contains(token) && page.walk(|page, mark| read(page, mark, offer)).iter().any(Unit::is_plausible))
+    let Some(readers) = Readers::of(text) else { return false };
+    let units = Page::new(text).walk(&readers.marks, |page, mark| readers.read(page, mark, offer));
+    units.iter().any(Unit::is_plausible)
 }
 
 fn skip_blank(bytes: &[u8], at: usize) -> usize {

@@ -2,7 +2,9 @@
 
 use std::ops::Range;
 
+use super::dialects::Form;
 use super::place::{Place, Spot};
+use super::wrapper::{strip_end_of_turn, strip_tag, strip_tag_behind};
 use super::{Call, offered};
 use crate::inference::offer::Offer;
 
@@ -13,6 +15,7 @@ pub(super) struct Unit {
     pub(super) span: Range<usize>,
     pub(super) candidates: Vec<Candidate>,
     pub(super) marker: Marker,
+    pub(super) form: Form,
 }
 
 /// What has the shape of a call; where it stands decides whether it is one.
@@ -41,6 +44,8 @@ pub(super) struct Block {
     /// With the fences around the units.
     pub(super) span: Range<usize>,
     pub(super) calls: Vec<Call>,
+    /// How the first of them is written.
+    pub(super) form: Form,
     /// Whether a part of it stands bare in prose, where it is more easily quoted than meant.
     pub(super) is_in_prose: bool,
     /// Whether there is nothing else in the text.
@@ -50,6 +55,11 @@ pub(super) struct Block {
 // === impl Unit ===
 
 impl Unit {
+    /// A call that says it is one and cannot be read. It is none, and nothing in it may run in its place.
+    pub(super) fn torn(span: Range<usize>, form: Form) -> Self {
+        Self { span, candidates: Vec::new(), marker: Marker::Token, form }
+    }
+
     /// Whether it is a call by its marker, or by the name of an offered tool.
     pub(super) fn is_plausible(&self) -> bool {
         self.marker != Marker::None || self.candidates.iter().any(|candidate| candidate.is_offered)
@@ -86,7 +96,8 @@ impl Candidate {
 /// Joins neighbouring units, each given with its spot, and drops those that are text there.
 pub(super) fn blocks(text: &str, units: impl Iterator<Item = (Unit, Spot)>) -> Vec<Block> {
     let mut blocks: Vec<Block> = Vec::new();
-    for (unit, Spot { place, span }) in units {
+    for (unit, Spot { place, span, wrapper }) in units {
+        let form = wrapper.filter(|_| unit.form.is_common()).unwrap_or(unit.form);
         let calls = unit.calls_at(place);
         if calls.is_empty() {
             continue;
@@ -102,7 +113,7 @@ pub(super) fn blocks(text: &str, units: impl Iterator<Item = (Unit, Spot)>) -> V
                 continue;
             }
         }
-        blocks.push(Block { span, calls, is_in_prose, is_whole: place == Place::Whole });
+        blocks.push(Block { span, calls, form, is_in_prose, is_whole: place == Place::Whole });
     }
     blocks
 }
@@ -111,7 +122,9 @@ pub(super) fn blocks(text: &str, units: impl Iterator<Item = (Unit, Spot)>) -> V
 pub(super) fn text_around(text: &str, blocks: &[Block], floor: usize) -> String {
     let (mut content, mut separator) = (text.get(..floor).unwrap_or_default().to_owned(), "");
     let first = blocks.first().map_or(text.len(), |block| block.span.start);
-    let mut left = text.get(floor..first).unwrap_or_default();
+    let lead = text.get(floor..first).unwrap_or_default();
+    // The header of a message may stand at the very start.
+    let mut left = if floor == 0 { without_leading_tags(lead) } else { lead };
     for (index, block) in blocks.iter().enumerate() {
         let next = blocks.get(index + 1).map_or(text.len(), |block| block.span.start);
         let right = text.get(block.span.end..next).unwrap_or_default();
@@ -180,7 +193,7 @@ pub(super) fn without_leading_tags(text: &str) -> &str {
 /// What is left of a text before a call when the tags at its end are gone.
 pub(super) fn without_trailing_tags(text: &str) -> &str {
     let mut rest = text.trim_end();
-    while let Some(before) = WRAPPERS.iter().chain(&ENDS_OF_TURN).find_map(|tag| rest.strip_suffix(tag)) {
+    while let Some(before) = strip_tag_behind(rest) {
         rest = before.trim_end();
     }
     rest
@@ -192,7 +205,7 @@ fn is_loose(char: char) -> bool {
 
 fn without_end_of_turn(text: &str) -> &str {
     let mut rest = text.trim_end();
-    while let Some(before) = ENDS_OF_TURN.iter().find_map(|tag| rest.strip_suffix(tag)) {
+    while let Some(before) = strip_end_of_turn(rest) {
         rest = before.trim_end();
     }
     rest
@@ -205,27 +218,4 @@ fn append(content: &mut String, separator: &str, piece: &str) {
     content.push_str(piece);
 }
 
-fn strip_tag(text: &str) -> Option<&str> {
-    WRAPPERS.iter().chain(&ENDS_OF_TURN).find_map(|tag| text.strip_prefix(tag))
-}
-
 pub(super) const FENCE: &str = "```";
-
-/// What templates put around calls: Hermes and Qwen, Granite, Phi, Llama 3, Mistral. Qwen's coders
-/// also write their calls into the tag of the tools' definitions.
-const WRAPPERS: [&str; 11] = [
-    "<tool_call>",
-    "</tool_call>",
-    "<tool_calls>",
-    "</tool_calls>",
-    "<|tool_call|>",
-    "<|/tool_call|>",
-    "<tools>",
-    "</tools>",
-    "<|python_tag|>",
-    "[TOOL_CALLS]",
-    "[/TOOL_CALLS]",
-];
-
-/// The tokens that end a turn, where a server lets them through.
-const ENDS_OF_TURN: [&str; 6] = ["<|eom_id|>", "<|eot_id|>", "<|im_end|>", "<|end_of_text|>", "<|endoftext|>", "</s>"];

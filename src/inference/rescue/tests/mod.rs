@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use serde_json::{Value, json};
 
+mod corpus;
 mod json;
 mod markers;
 mod places;

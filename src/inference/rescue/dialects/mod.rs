@@ -1,0 +1,130 @@
+//! The ways in which models write a call as text.
+//!
+//! A dialect with a grammar of its own has a file. Those that only put their own tags around JSON
+//! objects or Python calls share `json` and `pythonic`; their tags are in `wrapper`.
+
+mod json;
+mod rehearsal;
+
+mod deepseek;
+mod glm;
+mod harmony;
+mod kimi;
+mod mistral;
+mod qwen_xml;
+
+mod section;
+
+use super::page::{Marks, Page};
+use super::unit::Unit;
+use crate::inference::offer::Offer;
+
+/// The way of writing a call that was recognised.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// An object with a name and arguments, without a tag that says whose form it is.
+    Json,
+    /// `{"type": "function", "function": {…}}` or `{"tool_calls": […]}`.
+    OpenAi,
+    /// `<tool_call>{…}</tool_call>` of Hermes and Qwen.
+    Hermes,
+    /// `<|tool_call|>[{…}]`.
+    Granite,
+    /// `<TOOLCALL>[{…}]</TOOLCALL>`.
+    Nemotron,
+    /// `<minimax:tool_call><invoke name="…">…`, or lines of objects in `<tool_calls>`.
+    MiniMax,
+    /// `[{"tool_name": …, "parameters": {…}}]`, behind `Action:` or in `<|START_ACTION|>`.
+    CommandR,
+    /// `functools[{…}]`.
+    Phi,
+    /// An object or `name.call(…)` behind `<|python_tag|>`.
+    Llama,
+    /// `[TOOL_CALLS]name{…}` or `[TOOL_CALLS][{…}]`.
+    Mistral,
+    /// `name[ARGS]{…}` without the marker in front, or `name{…}` as the whole text.
+    Rehearsal,
+    /// `<function=name><parameter=key>value</parameter></function>`.
+    QwenXml,
+    /// `<function=name>{…}</function>`.
+    FunctionTag,
+    /// `<｜tool▁call▁begin｜>name<｜tool▁sep｜>{…}<｜tool▁call▁end｜>`.
+    DeepSeek,
+    /// `<|tool_call_begin|>functions.name:0<|tool_call_argument_begin|>{…}<|tool_call_end|>`.
+    Kimi,
+    /// `<|channel|>commentary to=functions.name<|message|>{…}<|call|>`.
+    Harmony,
+    /// `<tool_call>name<arg_key>key</arg_key><arg_value>value</arg_value></tool_call>`.
+    Glm,
+}
+
+impl Form {
+    /// The stable name, for logs, metrics and answers.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Json => "json",
+            Self::OpenAi => "openai",
+            Self::Hermes => "hermes",
+            Self::Granite => "granite",
+            Self::Nemotron => "nemotron",
+            Self::MiniMax => "minimax",
+            Self::CommandR => "command_r",
+            Self::Phi => "phi",
+            Self::Llama => "llama",
+            Self::Mistral => "mistral",
+            Self::Rehearsal => "rehearsal",
+            Self::QwenXml => "qwen_xml",
+            Self::FunctionTag => "function_tag",
+            Self::DeepSeek => "deepseek",
+            Self::Kimi => "kimi",
+            Self::Harmony => "harmony",
+            Self::Glm => "glm",
+        }
+    }
+
+    /// Whether many models write calls so; a tag around it then says whose it is.
+    pub(super) fn is_common(self) -> bool {
+        matches!(self, Self::Json | Self::OpenAi)
+    }
+}
+
+/// The readers that a text may need.
+pub(super) struct Readers {
+    readers: Vec<Read>,
+    /// The bytes at which one of them may find something.
+    pub(super) marks: Marks,
+}
+
+impl Readers {
+    /// Those whose token stands in `text`; `None` for most texts, which hold no token at all.
+    pub(super) fn of(text: &str) -> Option<Self> {
+        let needed: Vec<_> = READERS.iter().filter(|(token, _)| text.contains(token)).collect();
+        let marks = Marks::new(needed.iter().filter_map(|(token, _)| token.bytes().next()));
+        let readers: Vec<_> = needed.iter().map(|(_, read)| *read).collect();
+        (!readers.is_empty()).then_some(Self { readers, marks })
+    }
+
+    /// Reads the unit that begins at (or is recognised by) the byte at `mark`.
+    pub(super) fn read(&self, page: &mut Page<'_>, mark: usize, offer: &Offer) -> Option<Unit> {
+        self.readers.iter().find_map(|read| read(page, mark, offer))
+    }
+}
+
+/// Reads the unit of one dialect that begins at (or is recognised by) the byte at the given position.
+type Read = fn(&mut Page<'_>, usize, &Offer) -> Option<Unit>;
+
+/// Each reader with a token that it cannot do without, whose first byte is where it looks. What
+/// begins first is read first, and what stands in it is its own; at one byte the first that finds
+/// a unit wins, so what has a token comes before JSON, which has none.
+const READERS: &[(&str, Read)] = &[
+    ("[TOOL_CALLS]", mistral::read),
+    ("<|message|>", harmony::read),
+    // Their tokens have look-alikes; the beginning is all that is sure.
+    ("<｜tool", deepseek::read),
+    ("<|tool", deepseek::read),
+    ("<|tool", kimi::read),
+    ("<tool_call>", glm::read),
+    ("{", rehearsal::read),
+    ("<function=", qwen_xml::read),
+    ("{", json::read),
+];

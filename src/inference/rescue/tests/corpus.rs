@@ -1,0 +1,77 @@
+//! Runs the cases in `tests/corpus/`: one file per form, each case a text with what is read from it.
+
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::inference::offer::{Offer, Tool};
+use crate::inference::rescue::rescue;
+
+/// A file of the corpus.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Corpus {
+    /// The form as which the calls of its cases are read.
+    form: String,
+    case: Vec<Case>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Case {
+    name: String,
+    text: String,
+    /// The tools that are offered; all of `tools.json` where it is not said.
+    tools: Option<Vec<String>>,
+    /// Each as `name arguments`; none where the text is nothing but text.
+    #[serde(default)]
+    calls: Vec<String>,
+    /// The text around the calls.
+    #[serde(default)]
+    content: String,
+    /// The form, where it is not the file's.
+    form: Option<String>,
+}
+
+/// Fewer cases say little about a dialect.
+const CASES_MIN: usize = 12;
+
+#[test]
+fn corpus() {
+    let mut failures = Vec::new();
+    for (path, corpus) in files() {
+        let file = path.file_stem().unwrap().to_string_lossy().into_owned();
+        assert!(corpus.case.len() >= CASES_MIN, "{file} has {} cases", corpus.case.len());
+        for case in corpus.case {
+            let found = rescue(&case.text, 0, &offer(case.tools.as_deref()));
+            let form = found.as_ref().map(|found| found.form.as_str().to_owned());
+            let content = found.as_ref().map(|found| found.content.clone()).unwrap_or_default();
+            let calls = found.map(|found| found.calls).unwrap_or_default();
+            let calls: Vec<_> = calls.iter().map(|call| format!("{} {}", call.name, call.arguments)).collect();
+            let expected_form = (!case.calls.is_empty()).then(|| case.form.unwrap_or(corpus.form.clone()));
+            if (&calls, &content, &form) != (&case.calls, &case.content, &expected_form) {
+                failures.push(format!("{file}: {}\n  {calls:?}\n  {content:?} {form:?}", case.name));
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{} failed:\n{}", failures.len(), failures.join("\n"));
+}
+
+/// The files of the corpus, in the order of their names.
+fn files() -> Vec<(PathBuf, Corpus)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus");
+    let paths = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut paths: Vec<_> = paths.filter(|path| path.extension().is_some_and(|extension| extension == "toml")).collect();
+    paths.sort();
+    let parse = |path: &PathBuf| toml::from_str(&std::fs::read_to_string(path).unwrap());
+    paths.into_iter().map(|path| (path.clone(), parse(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display())))).collect()
+}
+
+/// The tools of `tools.json`, or those of them that are named.
+fn offer(named: Option<&[String]>) -> Offer {
+    let tools: Vec<Value> = serde_json::from_str(include_str!("../../../../tests/corpus/tools.json")).unwrap();
+    let tools = tools.into_iter().map(|tool| Tool::new(tool["name"].as_str().unwrap().to_owned(), tool["parameters"].clone()));
+    let is_named = |tool: &Tool| named.is_none_or(|named| named.contains(&tool.name));
+    Offer { tools: tools.filter(is_named).collect(), responds: false, json: None }
+}
