@@ -82,6 +82,10 @@ fn tag_at(text: &str, at: usize) -> Option<Tag> {
     if !matches!(text.as_bytes().get(at)?, b'<' | b'[') {
         return None;
     }
+    // Most marks begin another tag, as the next letter shows.
+    if !matches!(text.as_bytes().get(at + 1)?.to_ascii_lowercase(), b't' | b'r' | b's' | b'/' | b'|') {
+        return None;
+    }
     let opened = || {
         let mut pairs = TAGS.iter().chain(&[ANALYSIS]);
         pairs.find_map(|&(opening, closing)| end_of(text, at, opening).map(|end| Tag::Open { end, closing }))

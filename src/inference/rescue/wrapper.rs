@@ -44,7 +44,7 @@ const fn wrapper(opening: &'static str, closing: &'static str, form: Form) -> Wr
     Wrapper { opening, closing, form: Some(form) }
 }
 
-pub(super) const WRAPPERS: [Wrapper; 12] = [
+pub(super) const WRAPPERS: [Wrapper; 16] = [
     wrapper("<tool_call>", "</tool_call>", Form::Hermes),
     wrapper("<tool_calls>", "</tool_calls>", Form::MiniMax),
     wrapper("<|tool_call|>", "<|/tool_call|>", Form::Granite),
@@ -52,6 +52,10 @@ pub(super) const WRAPPERS: [Wrapper; 12] = [
     wrapper("[TOOL_CALLS]", "[/TOOL_CALLS]", Form::Mistral),
     wrapper("<TOOLCALL>", "</TOOLCALL>", Form::Nemotron),
     wrapper("<|START_ACTION|>", "<|END_ACTION|>", Form::CommandR),
+    wrapper("<function_calls>", "</function_calls>", Form::Invoke),
+    wrapper("<antml:function_calls>", "</antml:function_calls>", Form::Invoke),
+    wrapper("<｜DSML｜function_calls>", "</｜DSML｜function_calls>", Form::Invoke),
+    wrapper("<minimax:tool_call>", "</minimax:tool_call>", Form::MiniMax),
     // Seed-OSS puts Qwen's elements into a tag of its own.
     wrapper("<seed:tool_call>", "</seed:tool_call>", Form::QwenXml),
     // The tag of the tools' definitions, into which Qwen's coders also write calls.

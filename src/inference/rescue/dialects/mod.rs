@@ -9,6 +9,7 @@ mod rehearsal;
 mod deepseek;
 mod glm;
 mod harmony;
+mod invoke;
 mod kimi;
 mod mistral;
 mod qwen_xml;
@@ -52,6 +53,8 @@ pub enum Form {
     DeepSeek,
     /// `<|tool_call_begin|>functions.name:0<|tool_call_argument_begin|>{…}<|tool_call_end|>`.
     Kimi,
+    /// `<invoke name="f"><parameter name="key">value</parameter></invoke>`.
+    Invoke,
     /// `<|channel|>commentary to=functions.name<|message|>{…}<|call|>`.
     Harmony,
     /// `<tool_call>name<arg_key>key</arg_key><arg_value>value</arg_value></tool_call>`.
@@ -77,6 +80,7 @@ impl Form {
             Self::FunctionTag => "function_tag",
             Self::DeepSeek => "deepseek",
             Self::Kimi => "kimi",
+            Self::Invoke => "invoke",
             Self::Harmony => "harmony",
             Self::Glm => "glm",
         }
@@ -84,7 +88,7 @@ impl Form {
 
     /// Whether many models write calls so; a tag around it then says whose it is.
     pub(super) fn is_common(self) -> bool {
-        matches!(self, Self::Json | Self::OpenAi)
+        matches!(self, Self::Json | Self::OpenAi | Self::Invoke)
     }
 }
 
@@ -98,9 +102,9 @@ pub(super) struct Readers {
 impl Readers {
     /// Those whose token stands in `text`; `None` for most texts, which hold no token at all.
     pub(super) fn of(text: &str) -> Option<Self> {
-        let needed: Vec<_> = READERS.iter().filter(|(token, _)| text.contains(token)).collect();
-        let marks = Marks::new(needed.iter().filter_map(|(token, _)| token.bytes().next()));
-        let readers: Vec<_> = needed.iter().map(|(_, read)| *read).collect();
+        let needed: Vec<_> = READERS.iter().filter(|(token, ..)| text.contains(token)).collect();
+        let marks = Marks::new(needed.iter().map(|(_, mark, _)| *mark));
+        let readers: Vec<_> = needed.iter().map(|(.., read)| *read).collect();
         (!readers.is_empty()).then_some(Self { readers, marks })
     }
 
@@ -113,18 +117,20 @@ impl Readers {
 /// Reads the unit of one dialect that begins at (or is recognised by) the byte at the given position.
 type Read = fn(&mut Page<'_>, usize, &Offer) -> Option<Unit>;
 
-/// Each reader with a token that it cannot do without, whose first byte is where it looks. What
-/// begins first is read first, and what stands in it is its own; at one byte the first that finds
-/// a unit wins, so what has a token comes before JSON, which has none.
-const READERS: &[(&str, Read)] = &[
-    ("[TOOL_CALLS]", mistral::read),
-    ("<|message|>", harmony::read),
+/// Each reader with a token that it cannot do without and the byte at which it looks. What begins
+/// first is read first, and what stands in it is its own; at one byte the first that finds a unit
+/// wins, so what has a token comes before JSON, which has none.
+const READERS: &[(&str, u8, Read)] = &[
+    ("[TOOL_CALLS]", b'[', mistral::read),
+    ("<|message|>", b'<', harmony::read),
     // Their tokens have look-alikes; the beginning is all that is sure.
-    ("<｜tool", deepseek::read),
-    ("<|tool", deepseek::read),
-    ("<|tool", kimi::read),
-    ("<tool_call>", glm::read),
-    ("{", rehearsal::read),
-    ("<function=", qwen_xml::read),
-    ("{", json::read),
+    ("<｜tool", b'<', deepseek::read),
+    ("<|tool", b'<', deepseek::read),
+    ("<|tool", b'<', kimi::read),
+    ("<tool_call>", b'<', glm::read),
+    ("invoke name=", b'<', invoke::read),
+    ("[ARGS]", b'[', rehearsal::read),
+    ("{", b'{', rehearsal::read),
+    ("<function=", b'<', qwen_xml::read),
+    ("{", b'{', json::read),
 ];
