@@ -27,6 +27,11 @@ impl Members {
         }
     }
 
+    /// Whether the key was added.
+    pub(super) fn contains(&self, key: &str) -> bool {
+        self.indices.contains_key(key)
+    }
+
     /// The object that they make.
     pub(super) fn to_json(&self) -> String {
         let members = self.values.iter().map(|(key, value)| format!("{}:{value}", Value::from(key.as_str())));

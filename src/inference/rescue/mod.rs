@@ -12,6 +12,7 @@ mod arguments;
 mod coerce;
 mod page;
 mod place;
+mod python;
 mod quote;
 mod raw_value;
 pub(super) mod reasoning;

@@ -93,7 +93,8 @@ impl<'t> Page<'t> {
         let (mut units, mut at) = (Vec::new(), 0);
         while let Some(mark) = self.next_mark(at, marks) {
             at = if let Some(unit) = read(self, mark) {
-                let end = unit.span.end;
+                // A unit that was recognised by its middle may lie before the mark in part, never as a whole.
+                let end = unit.span.end.max(mark + 1);
                 units.push(unit);
                 end
             } else {

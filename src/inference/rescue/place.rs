@@ -18,6 +18,8 @@ pub(super) enum Place {
     Prose,
     /// There is nothing else in the text.
     Whole,
+    /// In a fence of a program that holds calls only.
+    Program,
     /// In a fence that holds calls only.
     Fence,
     /// Behind a tag or a token that nothing but a call follows.
@@ -80,15 +82,36 @@ struct Fence {
     start: usize,
     /// The first unit in it.
     first: usize,
+    label: Label,
     holds_calls_only: bool,
+}
+
+/// What a fence holds by its label.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Label {
+    /// Calls, in any form.
+    Calls,
+    /// Data, which may be a call, or a program.
+    Data,
+    /// A program, whose every line may be a call.
+    Program,
+    /// Anything else.
+    Other,
 }
 
 impl Survey {
     fn place(&mut self, unit: &Unit) {
         let is_tagged = self.wrapper.is_some() || unit.marker == Marker::Token;
-        let place = if is_tagged { Place::Tag } else { self.bare };
+        let is_program = unit.marker == Marker::Program;
+        let label = self.fence.as_ref().map(|fence| fence.label);
+        let place = match label {
+            _ if is_tagged => Place::Tag,
+            Some(Label::Data | Label::Program) if is_program => Place::Program,
+            _ => self.bare,
+        };
         self.spots.push(Spot { place, span: unit.span.clone(), wrapper: self.wrapper });
-        if !is_tagged && !unit.is_plausible() {
+        let is_foreign = label == Some(Label::Program) && !is_program;
+        if is_foreign || (!is_tagged && !unit.is_plausible()) {
             self.spoil();
         }
     }
@@ -132,8 +155,9 @@ impl Survey {
         let begins_line = !last_line(before).contains(char::is_alphanumeric);
         let line = first_line(inside.split(FENCE).next().unwrap_or(inside));
         if begins_line || is_packing(line) {
-            let holds_calls_only = LABELS.iter().any(|known| label.eq_ignore_ascii_case(known));
-            self.fence = Some(Fence { ticks: run.len(), start: run.start, first: self.spots.len(), holds_calls_only });
+            let label = Label::of(label);
+            let holds_calls_only = label != Label::Other;
+            self.fence = Some(Fence { ticks: run.len(), start: run.start, first: self.spots.len(), label, holds_calls_only });
             return inside;
         }
         after
@@ -154,11 +178,28 @@ impl Survey {
                 continue;
             }
             spot.span = fence.start..end;
-            if spot.place != Place::Tag {
+            if !matches!(spot.place, Place::Tag | Place::Program) {
                 spot.place = Place::Fence;
             }
         }
     }
+}
+
+impl Label {
+    fn of(label: &str) -> Self {
+        let is_one_of = |labels: &[&str]| labels.iter().any(|known| label.eq_ignore_ascii_case(known));
+        match () {
+            () if is_one_of(&CALL_LABELS) => Self::Calls,
+            () if is_one_of(&LABELS) => Self::Data,
+            () if is_one_of(&PROGRAM_LABELS) => Self::Program,
+            () => Self::Other,
+        }
+    }
+}
+
+/// Whether a fence with this label may hold calls in the form of a program.
+pub(super) fn is_program_label(label: &str) -> bool {
+    Label::of(label) != Label::Other
 }
 
 /// The tag in which what follows `gap` stands, from the one in which what precedes it does.
@@ -177,6 +218,12 @@ pub(super) fn last_line(text: &str) -> &str {
 pub(super) fn first_line(text: &str) -> &str {
     text.split('\n').next().unwrap_or(text)
 }
+
+/// The labels that say that a call follows.
+const CALL_LABELS: [&str; 3] = ["tool_call", "tool_calls", "tool_code"];
+
+/// The labels of the languages in which models write calls as programs, and nothing else.
+const PROGRAM_LABELS: [&str; 4] = ["python", "py", "yaml", "yml"];
 
 /// The labels of fences in which models write calls. A call in another language is a program's.
 pub(super) const LABELS: [&str; 10] = ["", "json", "jsonc", "json5", "xml", "tool_call", "tool_calls", "tool_code", "text", "plaintext"];

@@ -61,6 +61,14 @@ const TAGS: [Tag; 6] = [
     Tag { opening: "<arg_value>", closing: "</arg_value>", foreign: ["<arg_value>", "<arg_key>"] },
     Tag { opening: "<parameter name=", closing: "</parameter>", foreign: ["<parameter name=", "<invoke name="] },
     Tag { opening: "<antml:parameter name=", closing: "</antml:parameter>", foreign: ["<antml:parameter name=", "<antml:invoke name="] },
-    Tag { opening: "<steptml:parameter name=", closing: "</steptml:parameter>", foreign: ["<steptml:parameter name=", "<steptml:invoke name="] },
-    Tag { opening: "<｜DSML｜parameter name=", closing: "</｜DSML｜parameter>", foreign: ["<｜DSML｜parameter name=", "<｜DSML｜invoke name="] },
+    Tag {
+        opening: "<steptml:parameter name=",
+        closing: "</steptml:parameter>",
+        foreign: ["<steptml:parameter name=", "<steptml:invoke name="],
+    },
+    Tag {
+        opening: "<｜DSML｜parameter name=",
+        closing: "</｜DSML｜parameter>",
+        foreign: ["<｜DSML｜parameter name=", "<｜DSML｜invoke name="],
+    },
 ];

@@ -32,6 +32,8 @@ pub(super) struct Candidate {
 pub(super) enum Marker {
     /// Its shape only, which data may have too.
     None,
+    /// The form of a program's code, which holds nothing but calls of offered tools.
+    Program,
     /// A token between name and arguments.
     Args,
     /// A token or a tag around it all, as good as a tag beside it.
@@ -48,6 +50,8 @@ pub(super) struct Block {
     pub(super) form: Form,
     /// Whether a part of it stands bare in prose, where it is more easily quoted than meant.
     pub(super) is_in_prose: bool,
+    /// Whether a part of it is a program, which is more easily shown than meant.
+    pub(super) is_program: bool,
     /// Whether there is nothing else in the text.
     pub(super) is_whole: bool,
 }
@@ -68,7 +72,8 @@ impl Unit {
     /// Its calls, given where it stands; none if it is text there.
     fn calls_at(self, place: Place) -> Vec<Call> {
         let is_marked = place == Place::Tag || self.marker != Marker::None;
-        if place == Place::Code || !(is_marked || self.is_plausible()) {
+        let is_stray = self.marker == Marker::Program && place == Place::Prose;
+        if place == Place::Code || is_stray || !(is_marked || self.is_plausible()) {
             return Vec::new();
         }
         // Beside an offered tool any other is a mistake; a bare name may as well be data.
@@ -102,7 +107,7 @@ pub(super) fn blocks(text: &str, units: impl Iterator<Item = (Unit, Spot)>) -> V
         if calls.is_empty() {
             continue;
         }
-        let is_in_prose = place == Place::Prose;
+        let (is_in_prose, is_program) = (place == Place::Prose, place == Place::Program);
         if let Some(last) = blocks.last_mut() {
             // There is no gap between the units of one fence.
             let gap = text.get(last.span.end..span.start).unwrap_or_default();
@@ -110,10 +115,11 @@ pub(super) fn blocks(text: &str, units: impl Iterator<Item = (Unit, Spot)>) -> V
                 last.span.end = span.end;
                 last.calls.extend(calls);
                 last.is_in_prose |= is_in_prose;
+                last.is_program |= is_program;
                 continue;
             }
         }
-        blocks.push(Block { span, calls, form, is_in_prose, is_whole: place == Place::Whole });
+        blocks.push(Block { span, calls, form, is_in_prose, is_program, is_whole: place == Place::Whole });
     }
     blocks
 }

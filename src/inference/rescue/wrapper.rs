@@ -31,6 +31,12 @@ pub(super) fn last_opened(text: &str) -> Option<(usize, Form)> {
     WRAPPERS.iter().filter_map(opened).max_by_key(|(at, _)| *at)
 }
 
+/// The wrapper that is opened at the start of a text: where what it holds begins, and its closing tag.
+pub(super) fn opened_at(text: &str) -> Option<(usize, &'static str)> {
+    let wrapper = WRAPPERS.iter().find(|wrapper| wrapper.form.is_some() && text.starts_with(wrapper.opening))?;
+    Some((wrapper.opening.len(), wrapper.closing))
+}
+
 /// Whether a wrapper is closed in `text`.
 pub(super) fn is_closed_in(text: &str) -> bool {
     WRAPPERS.iter().any(|wrapper| wrapper.form.is_some() && text.contains(wrapper.closing))
@@ -44,11 +50,13 @@ const fn wrapper(opening: &'static str, closing: &'static str, form: Form) -> Wr
     Wrapper { opening, closing, form: Some(form) }
 }
 
-pub(super) const WRAPPERS: [Wrapper; 16] = [
+pub(super) const WRAPPERS: [Wrapper; 18] = [
     wrapper("<tool_call>", "</tool_call>", Form::Hermes),
     wrapper("<tool_calls>", "</tool_calls>", Form::MiniMax),
     wrapper("<|tool_call|>", "<|/tool_call|>", Form::Granite),
     wrapper("<|python_tag|>", "<|eom_id|>", Form::Llama),
+    wrapper("<|python_start|>", "<|python_end|>", Form::Llama),
+    wrapper("<|tool_call_start|>", "<|tool_call_end|>", Form::Lfm),
     wrapper("[TOOL_CALLS]", "[/TOOL_CALLS]", Form::Mistral),
     wrapper("<TOOLCALL>", "</TOOLCALL>", Form::Nemotron),
     wrapper("<|START_ACTION|>", "<|END_ACTION|>", Form::CommandR),
@@ -67,9 +75,10 @@ pub(super) const WRAPPERS: [Wrapper; 16] = [
 ];
 
 /// The tokens that end a turn, where a server lets them through.
-const ENDS_OF_TURN: [&str; 11] = [
+const ENDS_OF_TURN: [&str; 12] = [
     "<|eom_id|>",
     "<|eot_id|>",
+    "<|eot|>",
     "<|im_end|>",
     "<|end_of_text|>",
     "<|endoftext|>",

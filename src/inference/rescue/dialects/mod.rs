@@ -4,6 +4,7 @@
 //! objects or Python calls share `json` and `pythonic`; their tags are in `wrapper`.
 
 mod json;
+mod pythonic;
 mod rehearsal;
 
 mod deepseek;
@@ -39,8 +40,12 @@ pub enum Form {
     CommandR,
     /// `functools[{…}]`.
     Phi,
-    /// An object or `name.call(…)` behind `<|python_tag|>`.
+    /// An object or `name.call(…)` behind `<|python_tag|>`, or a list of calls in `<|python_start|>`.
     Llama,
+    /// `<|tool_call_start|>[name(key="value")]<|tool_call_end|>`.
+    Lfm,
+    /// `[name(key="value")]` without a tag that says whose form it is, or `name(key="value")` in a fence.
+    Pythonic,
     /// `[TOOL_CALLS]name{…}` or `[TOOL_CALLS][{…}]`.
     Mistral,
     /// `name[ARGS]{…}` without the marker in front, or `name{…}` as the whole text.
@@ -74,6 +79,8 @@ impl Form {
             Self::CommandR => "command_r",
             Self::Phi => "phi",
             Self::Llama => "llama",
+            Self::Lfm => "lfm",
+            Self::Pythonic => "pythonic",
             Self::Mistral => "mistral",
             Self::Rehearsal => "rehearsal",
             Self::QwenXml => "qwen_xml",
@@ -88,13 +95,13 @@ impl Form {
 
     /// Whether many models write calls so; a tag around it then says whose it is.
     pub(super) fn is_common(self) -> bool {
-        matches!(self, Self::Json | Self::OpenAi | Self::Invoke)
+        matches!(self, Self::Json | Self::OpenAi | Self::Invoke | Self::Pythonic)
     }
 }
 
 /// The readers that a text may need.
 pub(super) struct Readers {
-    readers: Vec<Read>,
+    readers: Vec<(u8, Read)>,
     /// The bytes at which one of them may find something.
     pub(super) marks: Marks,
 }
@@ -104,13 +111,14 @@ impl Readers {
     pub(super) fn of(text: &str) -> Option<Self> {
         let needed: Vec<_> = READERS.iter().filter(|(token, ..)| text.contains(token)).collect();
         let marks = Marks::new(needed.iter().map(|(_, mark, _)| *mark));
-        let readers: Vec<_> = needed.iter().map(|(.., read)| *read).collect();
+        let readers: Vec<_> = needed.iter().map(|(_, mark, read)| (*mark, *read)).collect();
         (!readers.is_empty()).then_some(Self { readers, marks })
     }
 
     /// Reads the unit that begins at (or is recognised by) the byte at `mark`.
     pub(super) fn read(&self, page: &mut Page<'_>, mark: usize, offer: &Offer) -> Option<Unit> {
-        self.readers.iter().find_map(|read| read(page, mark, offer))
+        let byte = page.byte(mark)?;
+        self.readers.iter().filter(|(mark, _)| *mark == byte).find_map(|(_, read)| read(page, mark, offer))
     }
 }
 
@@ -132,5 +140,10 @@ const READERS: &[(&str, u8, Read)] = &[
     ("[ARGS]", b'[', rehearsal::read),
     ("{", b'{', rehearsal::read),
     ("<function=", b'<', qwen_xml::read),
+    ("(", b'<', pythonic::read_tag),
+    ("(", b'[', pythonic::read_list),
+    ("(", b'(', pythonic::read_text),
+    ("```", b'`', pythonic::read_fence),
     ("{", b'{', json::read),
+    ("{", b'[', json::read),
 ];
