@@ -18,6 +18,7 @@ fn time_is_linear() {
             "ping",
             "{\"name\":\"ping\",\"args\":{}}",
             "x {\"name\":\"ping\",\"args\":{}} a ``` x",
+            EVERY_TOKEN,
         ] {
             let text = head.to_owned() + &unit.repeat(size / unit.len());
             let start = Instant::now();
@@ -28,7 +29,10 @@ fn time_is_linear() {
     }
 }
 
-const HOSTILE: [&str; 50] = [
+/// Wakes every reader, and is no call.
+const EVERY_TOKEN: &str = "[TOOL_CALLS] <|message|> <｜tool <|tool <tool_call> invoke name= [ARGS] >>> Action Input: : <function= ( ``` { ";
+
+const HOSTILE: &[&str] = &[
     "{}",
     "}\"json{\"a\":\"{\"name\":\"ping\"",
     "}{",
@@ -79,4 +83,48 @@ const HOSTILE: [&str; 50] = [
     "[CALL_ID]x[ARGS]{}",
     ">{",
     "functools[",
+    "(",
+    "(a",
+    "'",
+    "Action:",
+    "Action: ping\nAction Input: {\"a\":",
+    "Action: ping\nAction Input: {} ",
+    "Action:\n",
+    "<｜",
+    "<｜tool▁call▁begin｜>",
+    "<｜tool▁call▁begin｜>ping<｜tool▁sep｜>",
+    "<｜tool▁call▁begin｜>ping<｜tool▁sep｜>{} ",
+    "<|",
+    "<|tool_call_begin|>ping:0<|tool_call_argument_begin|>{",
+    "<|channel|>",
+    "<|channel|>x to=ping<|message|>",
+    "<|channel|>analysis<|message|>",
+    "<|start|>assistant to=ping",
+    "<tool_call>ping",
+    "<tool_call>ping<arg_key>a</arg_key>",
+    "<arg_key>a</arg_key><arg_value>",
+    "<arg_value>",
+    "<invoke name=\"ping\">",
+    "<invoke name=\"ping\"><parameter name=\"a\">",
+    "<parameter name=\"a\">",
+    "[ping(",
+    "[ping(a=\"",
+    "[ping(a='[ping(b=\"",
+    "[ping(a=[",
+    "[ping(),",
+    "ping(),",
+    "ping(a=1)\n",
+    "```python\nping(a=1)\n",
+    "```\n",
+    "```\nname: ping\n",
+    "<tool_call>\nname: ping\n",
+    "<tool_call>\nname: ping\narguments:\n  a: 1\n",
+    ">>>",
+    ">>>ping\n{",
+    ">>>ping\n{} x ",
+    ">",
+    "A",
+    "<thought>",
+    "</thought>",
+    "<tool_call>ping(a='''",
 ];

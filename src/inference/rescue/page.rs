@@ -75,6 +75,11 @@ impl<'t> Page<'t> {
         self.text.get(range).unwrap_or_default()
     }
 
+    /// The last position up to `at` that is no middle of a character.
+    pub(super) fn floor_boundary(&self, at: usize) -> usize {
+        self.text.floor_char_boundary(at)
+    }
+
     /// The position after `token` when it stands at `at`.
     pub(super) fn after(&self, at: usize, token: &str) -> Option<usize> {
         let rest = self.bytes().get(at..)?;

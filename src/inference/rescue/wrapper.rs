@@ -50,7 +50,7 @@ const fn wrapper(opening: &'static str, closing: &'static str, form: Form) -> Wr
     Wrapper { opening, closing, form: Some(form) }
 }
 
-pub(super) const WRAPPERS: [Wrapper; 18] = [
+pub(super) const WRAPPERS: [Wrapper; 20] = [
     wrapper("<tool_call>", "</tool_call>", Form::Hermes),
     wrapper("<tool_calls>", "</tool_calls>", Form::MiniMax),
     wrapper("<|tool_call|>", "<|/tool_call|>", Form::Granite),
@@ -71,6 +71,9 @@ pub(super) const WRAPPERS: [Wrapper; 18] = [
     // The headers of harmony's messages to nobody in particular, and their ends.
     Wrapper { opening: "<|channel|>final<|message|>", closing: "<|return|>", form: None },
     Wrapper { opening: "<|channel|>commentary<|message|>", closing: "<|end|>", form: None },
+    // What Functionary writes in front of text for the user, and Command R in front of a fence of calls.
+    Wrapper { opening: ">>>all\n", closing: ">>>all\n", form: None },
+    Wrapper { opening: "Action:", closing: "Action:", form: None },
     Wrapper { opening: "<|start|>assistant", closing: "<|call|>", form: None },
 ];
 

@@ -30,9 +30,12 @@ pub(super) fn read(page: &mut Page<'_>, mark: usize, offer: &Offer) -> Option<Un
     });
     // A tag alone may be spoken of; with a parameter it is a call, readable or not.
     unit.or_else(|| {
+        if !has_parameters {
+            return None;
+        }
         let rest = page.slice(first..page.bytes().len());
         let end = rest.find(spelling.invoke_end).map_or(page.bytes().len(), |offset| first + offset);
-        has_parameters.then(|| Unit::torn(mark..end, Form::Invoke))
+        Some(Unit::torn(mark..end, Form::Invoke))
     })
 }
 

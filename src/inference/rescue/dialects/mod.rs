@@ -8,14 +8,19 @@ mod pythonic;
 mod rehearsal;
 
 mod deepseek;
+mod functionary;
 mod glm;
 mod harmony;
 mod invoke;
 mod kimi;
 mod mistral;
 mod qwen_xml;
+mod react;
+mod yaml;
 
 mod section;
+
+use memchr::memmem;
 
 use super::page::{Marks, Page};
 use super::unit::Unit;
@@ -62,6 +67,12 @@ pub enum Form {
     Invoke,
     /// `<|channel|>commentary to=functions.name<|message|>{…}<|call|>`.
     Harmony,
+    /// `>>>name`, a line break and `{…}`.
+    Functionary,
+    /// `Action: name` and `Action Input: {…}`.
+    React,
+    /// `name: f`, `arguments:` and a line for each.
+    Yaml,
     /// `<tool_call>name<arg_key>key</arg_key><arg_value>value</arg_value></tool_call>`.
     Glm,
 }
@@ -89,6 +100,9 @@ impl Form {
             Self::Kimi => "kimi",
             Self::Invoke => "invoke",
             Self::Harmony => "harmony",
+            Self::Functionary => "functionary",
+            Self::React => "react",
+            Self::Yaml => "yaml",
             Self::Glm => "glm",
         }
     }
@@ -109,7 +123,7 @@ pub(super) struct Readers {
 impl Readers {
     /// Those whose token stands in `text`; `None` for most texts, which hold no token at all.
     pub(super) fn of(text: &str) -> Option<Self> {
-        let needed: Vec<_> = READERS.iter().filter(|(token, ..)| text.contains(token)).collect();
+        let needed: Vec<_> = READERS.iter().filter(|(token, ..)| memmem::find(text.as_bytes(), token.as_bytes()).is_some()).collect();
         let marks = Marks::new(needed.iter().map(|(_, mark, _)| *mark));
         let readers: Vec<_> = needed.iter().map(|(_, mark, read)| (*mark, *read)).collect();
         (!readers.is_empty()).then_some(Self { readers, marks })
@@ -138,6 +152,11 @@ const READERS: &[(&str, u8, Read)] = &[
     ("<tool_call>", b'<', glm::read),
     ("invoke name=", b'<', invoke::read),
     ("[ARGS]", b'[', rehearsal::read),
+    (">>>", b'>', functionary::read),
+    (">>>", b'{', functionary::read),
+    ("Action Input:", b'A', react::read),
+    (": ", b'`', yaml::read),
+    (": ", b'<', yaml::read),
     ("{", b'{', rehearsal::read),
     ("<function=", b'<', qwen_xml::read),
     ("(", b'<', pythonic::read_tag),
