@@ -7,7 +7,8 @@ use super::tests::offer;
 
 #[test]
 fn time_is_linear() {
-    let (size, limit) = if cfg!(debug_assertions) { (1 << 16, 2000) } else { (1 << 20, 100) };
+    let (size, limit) = if cfg!(debug_assertions) { (1 << 15, 1000) } else { (1 << 20, 100) };
+    let mut slow = Vec::new();
     for unit in HOSTILE {
         for head in [
             "",
@@ -24,9 +25,12 @@ fn time_is_linear() {
             let start = Instant::now();
             let _ = rescue(&text, 0, &offer());
             let took = start.elapsed();
-            assert!(took < Duration::from_millis(limit), "{took:?} for {head} and {unit}");
+            if took >= Duration::from_millis(limit) {
+                slow.push(format!("{took:?} for {head} and {unit}"));
+            }
         }
     }
+    assert!(slow.is_empty(), "{}", slow.join("\n"));
 }
 
 /// Wakes every reader, and is no call.

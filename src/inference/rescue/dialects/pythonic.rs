@@ -66,12 +66,15 @@ pub(super) fn read_fence(page: &mut Page<'_>, mark: usize, offer: &Offer) -> Opt
 
 /// Where the lines begin in the fence that opens at `mark`, if it may hold calls in a program's form.
 pub(super) fn fence_inside(page: &Page<'_>, mark: usize) -> Option<usize> {
+    // The run of backticks is read once, at its start.
+    if mark.checked_sub(1).and_then(|before| page.byte(before)) == Some(b'`') {
+        return None;
+    }
     let ticks = run(page.bytes(), mark, |byte| byte == b'`');
-    let is_first = mark.checked_sub(1).and_then(|before| page.byte(before)) != Some(b'`');
     let label = mark + ticks;
     let label_end = label + run(page.bytes(), label, |byte| is_label_char(byte.into()));
     let line_end = label_end + run(page.bytes(), label_end, |byte| matches!(byte, b' ' | b'\t' | b'\r'));
-    let is_fence = is_first && ticks >= FENCE.len() && is_program_label(page.slice(label..label_end)) && page.byte(line_end) == Some(b'\n');
+    let is_fence = ticks >= FENCE.len() && is_program_label(page.slice(label..label_end)) && page.byte(line_end) == Some(b'\n');
     is_fence.then_some(line_end)
 }
 

@@ -58,6 +58,17 @@ fn corpus() {
     assert!(failures.is_empty(), "{} failed:\n{}", failures.len(), failures.join("\n"));
 }
 
+/// A form without a row or without cases would be one that nobody knows.
+#[test]
+fn every_form_is_described() {
+    let table = include_str!("../../../../docs/dialects.md");
+    for (path, corpus) in files() {
+        let file = path.file_name().unwrap().to_string_lossy().into_owned();
+        assert!(table.contains(&format!("`{file}`")), "{file}");
+        assert!(table.contains(&format!("| `{}` |", corpus.form)), "{}", corpus.form);
+    }
+}
+
 /// The files of the corpus, in the order of their names.
 fn files() -> Vec<(PathBuf, Corpus)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus");

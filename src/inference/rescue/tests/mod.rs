@@ -9,6 +9,7 @@ mod json;
 mod markers;
 mod places;
 mod quotes;
+mod round_trip;
 mod suffix;
 
 use super::{Form, rescue};
