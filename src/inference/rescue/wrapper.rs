@@ -12,6 +12,10 @@ pub(super) struct Wrapper {
 
 /// The tag at the start of a text, taken off.
 pub(super) fn strip_tag(text: &str) -> Option<&str> {
+    // Asked at every character of a packing; few begin a tag.
+    if !text.starts_with(['<', '[', '>', 'A']) {
+        return None;
+    }
     tags().find_map(|tag| text.strip_prefix(tag))
 }
 

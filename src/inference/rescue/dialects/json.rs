@@ -17,7 +17,7 @@ use crate::inference::rescue::{arguments, offered, quote};
 /// Reads the outermost JSON object or array at `mark`, if it holds calls.
 pub(super) fn read(page: &mut Page<'_>, mark: usize, offer: &Offer) -> Option<Unit> {
     let end = page.container_end(mark)?;
-    if is_argument(page, mark) {
+    if end - mark < CALL_BYTES_MIN || is_argument(page, mark) {
         return None;
     }
     let Found { candidates, form } = find(page, mark, offer);
@@ -140,6 +140,9 @@ const LABEL_KEYS: [&str; 5] = ["id", "type", "index", "call_id", "tool_call_id"]
 
 /// The keys under which calls are wrapped. What is under any other key is data, whatever its shape.
 const WRAPPER_KEYS: [&str; 5] = ["tool_calls", "tool_call", "function", "function_call", "calls"];
+
+/// The length of `{"name":"f"}`, which most objects of a text full of brackets do not have.
+const CALL_BYTES_MIN: usize = 12;
 
 /// Room for a tag with a tool's name; bounded, because it is read before every object.
 const LOOK_BACK: usize = 128;
