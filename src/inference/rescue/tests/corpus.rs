@@ -84,5 +84,5 @@ fn offer(named: Option<&[String]>) -> Offer {
     let tools: Vec<Value> = serde_json::from_str(include_str!("../../../../tests/corpus/tools.json")).unwrap();
     let tools = tools.into_iter().map(|tool| Tool::new(tool["name"].as_str().unwrap().to_owned(), tool["parameters"].clone()));
     let is_named = |tool: &Tool| named.is_none_or(|named| named.contains(&tool.name));
-    Offer { tools: tools.filter(is_named).collect(), responds: false, json: None }
+    Offer::of(tools.filter(is_named).collect())
 }
