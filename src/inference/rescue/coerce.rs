@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::python::{self, Literal};
 use crate::inference::{offer::Tool, repair};
 
 /// The JSON text of the value of `key`: the value's own text where it is JSON of a type that the
@@ -9,11 +10,31 @@ use crate::inference::{offer::Tool, repair};
 pub(super) fn value(text: &str, key: &str, tool: Option<&Tool>) -> String {
     let types = tool.map(|tool| types(&tool.parameters, key)).unwrap_or_default();
     let spelled = repair::literal(text.trim()).unwrap_or(text.trim());
-    let parsed = || serde_json::from_str::<Value>(spelled).ok();
     // Where text is allowed, only a null that the schema also allows is not text.
     let is_text = types.is_empty() || (types.contains(&"string") && spelled != "null");
-    let is_typed = !is_text && parsed().is_some_and(|value| types.iter().any(|it| is_of(&value, it)));
-    if is_typed { spelled.to_owned() } else { Value::from(text).to_string() }
+    let is_typed = |json: &str| serde_json::from_str(json).is_ok_and(|value| types.iter().any(|it| is_of(&value, it)));
+    if is_text {
+        return Value::from(text).to_string();
+    }
+    if is_typed(spelled) {
+        return spelled.to_owned();
+    }
+    // Lists and objects, too, are written as Python's.
+    let python = spelled.starts_with(['[', '{']).then(|| python::to_json(spelled)).flatten();
+    python.filter(|json| is_typed(json)).unwrap_or_else(|| Value::from(text).to_string())
+}
+
+/// The JSON text of a value that was written as a literal. A string may still stand for another
+/// type, and a number for text, where the schema names only that.
+pub(super) fn literal(literal: &Literal, key: &str, tool: Option<&Tool>) -> String {
+    let json = match literal {
+        Literal::Text(text) => return value(text, key, tool),
+        Literal::Json(json) => json,
+    };
+    let is_number = json.starts_with(|char: char| char == '-' || char.is_ascii_digit());
+    let types = tool.map(|tool| types(&tool.parameters, key)).unwrap_or_default();
+    let is_meant_as_text = is_number && types.contains(&"string") && !types.iter().any(|it| matches!(*it, "number" | "integer"));
+    if is_meant_as_text { Value::from(json.as_str()).to_string() } else { json.clone() }
 }
 
 /// The types that a tool's schema names for a parameter.

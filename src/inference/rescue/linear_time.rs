@@ -7,7 +7,8 @@ use super::tests::offer;
 
 #[test]
 fn time_is_linear() {
-    let (size, limit) = if cfg!(debug_assertions) { (1 << 16, 2000) } else { (1 << 20, 100) };
+    let (size, limit) = if cfg!(debug_assertions) { (1 << 15, 1000) } else { (1 << 20, 100) };
+    let mut slow = Vec::new();
     for unit in HOSTILE {
         for head in [
             "",
@@ -18,17 +19,24 @@ fn time_is_linear() {
             "ping",
             "{\"name\":\"ping\",\"args\":{}}",
             "x {\"name\":\"ping\",\"args\":{}} a ``` x",
+            EVERY_TOKEN,
         ] {
             let text = head.to_owned() + &unit.repeat(size / unit.len());
             let start = Instant::now();
             let _ = rescue(&text, 0, &offer());
             let took = start.elapsed();
-            assert!(took < Duration::from_millis(limit), "{took:?} for {head} and {unit}");
+            if took >= Duration::from_millis(limit) {
+                slow.push(format!("{took:?} for {head} and {unit}"));
+            }
         }
     }
+    assert!(slow.is_empty(), "{}", slow.join("\n"));
 }
 
-const HOSTILE: [&str; 50] = [
+/// Wakes every reader, and is no call.
+const EVERY_TOKEN: &str = "[TOOL_CALLS] <|message|> <｜tool <|tool <tool_call> invoke name= [ARGS] >>> Action Input: : <function= ( ``` { ";
+
+const HOSTILE: &[&str] = &[
     "{}",
     "}\"json{\"a\":\"{\"name\":\"ping\"",
     "}{",
@@ -79,4 +87,48 @@ const HOSTILE: [&str; 50] = [
     "[CALL_ID]x[ARGS]{}",
     ">{",
     "functools[",
+    "(",
+    "(a",
+    "'",
+    "Action:",
+    "Action: ping\nAction Input: {\"a\":",
+    "Action: ping\nAction Input: {} ",
+    "Action:\n",
+    "<｜",
+    "<｜tool▁call▁begin｜>",
+    "<｜tool▁call▁begin｜>ping<｜tool▁sep｜>",
+    "<｜tool▁call▁begin｜>ping<｜tool▁sep｜>{} ",
+    "<|",
+    "<|tool_call_begin|>ping:0<|tool_call_argument_begin|>{",
+    "<|channel|>",
+    "<|channel|>x to=ping<|message|>",
+    "<|channel|>analysis<|message|>",
+    "<|start|>assistant to=ping",
+    "<tool_call>ping",
+    "<tool_call>ping<arg_key>a</arg_key>",
+    "<arg_key>a</arg_key><arg_value>",
+    "<arg_value>",
+    "<invoke name=\"ping\">",
+    "<invoke name=\"ping\"><parameter name=\"a\">",
+    "<parameter name=\"a\">",
+    "[ping(",
+    "[ping(a=\"",
+    "[ping(a='[ping(b=\"",
+    "[ping(a=[",
+    "[ping(),",
+    "ping(),",
+    "ping(a=1)\n",
+    "```python\nping(a=1)\n",
+    "```\n",
+    "```\nname: ping\n",
+    "<tool_call>\nname: ping\n",
+    "<tool_call>\nname: ping\narguments:\n  a: 1\n",
+    ">>>",
+    ">>>ping\n{",
+    ">>>ping\n{} x ",
+    ">",
+    "A",
+    "<thought>",
+    "</thought>",
+    "<tool_call>ping(a='''",
 ];

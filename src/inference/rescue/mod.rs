@@ -6,54 +6,30 @@
 
 use crate::inference::offer::{Offer, Tool};
 
-mod json;
-mod mistral;
-mod qwen_xml;
-mod rehearsal;
+mod dialects;
 
 mod arguments;
 mod coerce;
 mod page;
 mod place;
+mod python;
 mod quote;
+mod raw_value;
 pub(super) mod reasoning;
 mod scan;
 pub(crate) mod suffix;
 mod unit;
+mod wrapper;
 
 #[cfg(test)]
 mod linear_time;
 #[cfg(test)]
 mod tests;
 
+pub use self::dialects::Form;
+use self::dialects::Readers;
 use self::page::Page;
 use self::reasoning::Visible;
-use self::unit::Unit;
-
-/// The way of writing a call that was recognised.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
-    /// An object with a name and arguments.
-    Json,
-    /// `[TOOL_CALLS]name{…}` or `[TOOL_CALLS][{…}]`.
-    Mistral,
-    /// `name[ARGS]{…}` without the marker in front, or `name{…}` as the whole text.
-    Rehearsal,
-    /// `<function=name><parameter=key>value</parameter></function>`.
-    QwenXml,
-}
-
-impl Form {
-    /// The stable name, for logs, metrics and answers.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Json => "json",
-            Self::Mistral => "mistral",
-            Self::Rehearsal => "rehearsal",
-            Self::QwenXml => "qwen_xml",
-        }
-    }
-}
 
 /// One call read out of text.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,7 +50,7 @@ pub struct Rescued {
     pub calls: Vec<Call>,
     /// The text around the calls, trimmed at its end, without reasoning, emptied fences and wrapper tags.
     pub content: String,
-    /// How the calls were written.
+    /// How the first call was written.
     pub form: Form,
 }
 
@@ -83,25 +59,17 @@ pub struct Rescued {
 pub fn rescue(text: &str, shown: usize, offer: &Offer) -> Option<Rescued> {
     let whole = Visible::of(text);
     let (visible, floor) = (whole.text.as_ref(), whole.position(shown));
-    let mut page = Page::new(visible);
-    FORMS.iter().find_map(|&(form, token, read)| {
-        // Most texts hold no token at all and cost no walk.
-        if !visible.contains(token) {
-            return None;
-        }
-        let units = page.walk(|page, mark| read(page, mark, offer));
-        let spots = place::spots(visible, &units);
-        let mut blocks = unit::blocks(visible, units.into_iter().zip(spots));
-        blocks.retain(|block| block.span.start >= floor);
-        quote::retain_calls(visible, &mut blocks);
-        if blocks.is_empty() {
-            return None;
-        }
-        let mut content = unit::text_around(visible, &blocks, floor);
-        content.replace_range(..floor, text.get(..shown).unwrap_or_default());
-        let calls = blocks.into_iter().flat_map(|block| block.calls).collect();
-        Some(Rescued { calls, content, form })
-    })
+    let readers = Readers::of(visible)?;
+    let units = Page::new(visible).walk(&readers.marks, |page, mark| readers.read(page, mark, offer));
+    let spots = place::spots(visible, &units);
+    let mut blocks = unit::blocks(visible, units.into_iter().zip(spots));
+    blocks.retain(|block| block.span.start >= floor);
+    quote::retain_calls(visible, &mut blocks);
+    let form = blocks.first()?.form;
+    let mut content = unit::text_around(visible, &blocks, floor);
+    content.replace_range(..floor, text.get(..shown).unwrap_or_default());
+    let calls = blocks.into_iter().flat_map(|block| block.calls).collect();
+    Some(Rescued { calls, content, form })
 }
 
 /// The offered tool that a model means by `name`. `functions.` is OpenAI's namespace for tools,
@@ -109,25 +77,6 @@ pub fn rescue(text: &str, shown: usize, offer: &Offer) -> Option<Rescued> {
 fn offered<'o>(offer: &'o Offer, name: &str) -> Option<&'o Tool> {
     offer.find(name).or_else(|| offer.find(name.strip_prefix("functions.")?))
 }
-
-/// Reads the unit of one form that begins at (or is recognised by) the byte at the given position.
-type Read = fn(&mut Page<'_>, usize, &Offer) -> Option<Unit>;
-
-/// The forms, each with a token that it cannot do without, from the least to the most ambiguous; the first that finds a call wins.
-///
-/// 1. Mistral's marker is a control token that ordinary text does not contain, and what follows it
-///    may hold `[ARGS]` or JSON call objects, which the later forms would misread.
-/// 2. `name[ARGS]{…}` has a marker too, and its arguments may look like a JSON call.
-/// 3. XML parameters may hold any JSON, so JSON comes after it.
-/// 4. A JSON object has no marker at all.
-///
-/// The reverse nesting (a marker inside a JSON string or a parameter) is excluded by `Page::walk`.
-const FORMS: [(Form, &str, Read); 4] = [
-    (Form::Mistral, "[TOOL_CALLS]", mistral::read),
-    (Form::Rehearsal, "{", rehearsal::read),
-    (Form::QwenXml, "<function=", qwen_xml::read),
-    (Form::Json, "{", json::read),
-];
 
 /// A string with which the packaging of a call begins, and which says that it is one.
 struct Opening {
@@ -142,7 +91,23 @@ const OPENINGS: &[Opening] = &[
     Opening { text: "<tool_call>", begins_line: false },
     Opening { text: "<tool_calls>", begins_line: false },
     Opening { text: "<tools>", begins_line: false },
-    Opening { text: "<|tool_call|>", begins_line: false },
+    Opening { text: "<TOOLCALL>", begins_line: false },
+    Opening { text: "<｜tool", begins_line: false },
+    Opening { text: "<|tool", begins_line: false },
     Opening { text: "<|python_tag|>", begins_line: false },
+    Opening { text: "<|python_start|>", begins_line: false },
+    Opening { text: "<|START_ACTION|>", begins_line: false },
+    Opening { text: "<|channel|>", begins_line: false },
+    Opening { text: "<|start|>", begins_line: false },
     Opening { text: "<function=", begins_line: false },
+    Opening { text: "<function_calls>", begins_line: false },
+    Opening { text: "<invoke name=", begins_line: false },
+    Opening { text: "<minimax:tool_call>", begins_line: false },
+    Opening { text: "<seed:tool_call>", begins_line: false },
+    Opening { text: "<antml:", begins_line: false },
+    Opening { text: "<steptml:", begins_line: false },
+    Opening { text: "<｜DSML｜", begins_line: false },
+    Opening { text: "to=functions.", begins_line: false },
+    Opening { text: ">>>", begins_line: true },
+    Opening { text: "Action:", begins_line: true },
 ];

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
+use super::raw_value::RawValues;
 use super::scan::{run, scalar_end, skip_space, string_end};
 use super::unit::Unit;
 
@@ -21,22 +22,17 @@ pub(super) struct Page<'t> {
     torn: HashMap<usize, Torn>,
     /// The brackets that a read has open; empty between reads, kept for its memory.
     open: Vec<Frame>,
-    closing: Next,
-    parameter: Next,
-    function: Next,
+    raw_values: RawValues,
 }
+
+/// The bytes at which a call, a tag or a value may begin.
+#[derive(Debug, Clone)]
+pub(super) struct Marks([bool; 256]);
 
 /// An object whose JSON breaks after it named its arguments: a call that cannot be read.
 struct Torn {
     broken_at: usize,
     depth: usize,
-}
-
-/// The next place of one fixed string, remembered so that asking in rising order is linear.
-struct Next {
-    needle: &'static str,
-    asked: usize,
-    found: Option<usize>,
 }
 
 /// A member of an object: its key without the quotes, as written, and where its value stands.
@@ -63,15 +59,7 @@ enum Expect {
 
 impl<'t> Page<'t> {
     pub(super) fn new(text: &'t str) -> Self {
-        Self {
-            text,
-            ends: vec![UNREAD; text.len()],
-            torn: HashMap::new(),
-            open: Vec::new(),
-            closing: Next::new("</parameter>"),
-            parameter: Next::new("<parameter="),
-            function: Next::new("<function="),
-        }
+        Self { text, ends: vec![UNREAD; text.len()], torn: HashMap::new(), open: Vec::new(), raw_values: RawValues::default() }
     }
 
     pub(super) fn bytes(&self) -> &'t [u8] {
@@ -87,25 +75,31 @@ impl<'t> Page<'t> {
         self.text.get(range).unwrap_or_default()
     }
 
+    /// The last position up to `at` that is no middle of a character.
+    pub(super) fn floor_boundary(&self, at: usize) -> usize {
+        self.text.floor_char_boundary(at)
+    }
+
     /// The position after `token` when it stands at `at`.
     pub(super) fn after(&self, at: usize, token: &str) -> Option<usize> {
         let rest = self.bytes().get(at..)?;
         rest.starts_with(token.as_bytes()).then_some(at + token.len())
     }
 
-    /// The next byte from `at` on with which a call, a tag or a value may begin.
-    pub(super) fn next_mark(&self, at: usize) -> Option<usize> {
-        let at = at + run(self.bytes(), at, |byte| !matches!(byte, b'{' | b'[' | b'<'));
+    /// The next mark from `at` on.
+    pub(super) fn next_mark(&self, at: usize, marks: &Marks) -> Option<usize> {
+        let at = at + run(self.bytes(), at, |byte| !marks.contain(byte));
         (at < self.text.len()).then_some(at)
     }
 
-    /// Offers every mark to `read` that is not inside a JSON value, an XML parameter, a torn call
-    /// or a unit already read. What stands in there is data, even if it looks like a call.
-    pub(super) fn walk(&mut self, mut read: impl FnMut(&mut Self, usize) -> Option<Unit>) -> Vec<Unit> {
+    /// Offers every mark to `read` that is not inside a JSON value, a raw value, a torn call or a
+    /// unit already read. What stands in there is data, even if it looks like a call.
+    pub(super) fn walk(&mut self, marks: &Marks, mut read: impl FnMut(&mut Self, usize) -> Option<Unit>) -> Vec<Unit> {
         let (mut units, mut at) = (Vec::new(), 0);
-        while let Some(mark) = self.next_mark(at) {
+        while let Some(mark) = self.next_mark(at, marks) {
             at = if let Some(unit) = read(self, mark) {
-                let end = unit.span.end;
+                // A unit that was recognised by its middle may lie before the mark in part, never as a whole.
+                let end = unit.span.end.max(mark + 1);
                 units.push(unit);
                 end
             } else {
@@ -115,12 +109,18 @@ impl<'t> Page<'t> {
         units
     }
 
-    /// The end of the JSON object or array, or of the closed XML parameter, that starts at `at`.
+    /// The end of the JSON object or array, or of the closed raw value, that starts at `at`.
     pub(super) fn data_end(&mut self, at: usize) -> Option<usize> {
         match self.byte(at)? {
-            b'<' => self.parameter_end(at),
+            b'<' => self.raw_value_end(at),
             _ => self.container_end(at),
         }
+    }
+
+    /// Where the raw value whose tag is at `at` is closed, if by its own tag: the positions before
+    /// and behind the closing tag.
+    pub(super) fn raw_value_closing(&mut self, at: usize) -> Option<Range<usize>> {
+        self.raw_values.closing(self.text, at)
     }
 
     /// The end of the JSON object or array that starts at `at`; `None` when its JSON is broken.
@@ -170,18 +170,8 @@ impl<'t> Page<'t> {
         })
     }
 
-    /// Where the value of the XML parameter whose tag is at `at` is closed, if by its own tag.
-    pub(super) fn parameter_closing(&mut self, at: usize) -> Option<usize> {
-        let inside = at + 1;
-        let closing = self.closing.from(self.text, inside)?;
-        let is_before = |other: Option<usize>| other.is_none_or(|other| closing < other);
-        let is_own = is_before(self.parameter.from(self.text, inside)) && is_before(self.function.from(self.text, inside));
-        is_own.then_some(closing)
-    }
-
-    fn parameter_end(&mut self, at: usize) -> Option<usize> {
-        self.after(at, "<parameter=")?;
-        self.parameter_closing(at).map(|closing| closing + "</parameter>".len())
+    fn raw_value_end(&mut self, at: usize) -> Option<usize> {
+        self.raw_value_closing(at).map(|closing| closing.end)
     }
 
     fn known_end(&self, at: usize) -> Option<usize> {
@@ -299,20 +289,22 @@ impl<'t> Page<'t> {
     }
 }
 
-// === impl Next ===
+// === impl Marks ===
 
-impl Next {
-    fn new(needle: &'static str) -> Self {
-        Self { needle, asked: usize::MAX, found: None }
+impl Marks {
+    /// The given bytes, and those with which JSON and tags begin.
+    pub(super) fn new(bytes: impl Iterator<Item = u8>) -> Self {
+        let mut marks = [false; 256];
+        for byte in bytes.chain(*b"{[<") {
+            if let Some(mark) = marks.get_mut(usize::from(byte)) {
+                *mark = true;
+            }
+        }
+        Self(marks)
     }
 
-    fn from(&mut self, text: &str, at: usize) -> Option<usize> {
-        let is_current = self.asked <= at && self.found.is_none_or(|found| at <= found);
-        if !is_current {
-            let rest = text.get(at..).unwrap_or_default();
-            (self.asked, self.found) = (at, rest.find(self.needle).map(|offset| at + offset));
-        }
-        self.found
+    fn contain(&self, byte: u8) -> bool {
+        self.0.get(usize::from(byte)).is_some_and(|mark| *mark)
     }
 }
 

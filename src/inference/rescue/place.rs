@@ -5,7 +5,9 @@
 
 use std::ops::Range;
 
+use super::dialects::Form;
 use super::unit::{FENCE, Marker, Unit, is_label_char, is_loose_packing, is_packing};
+use super::wrapper;
 
 /// Where a unit stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,6 +18,8 @@ pub(super) enum Place {
     Prose,
     /// There is nothing else in the text.
     Whole,
+    /// In a fence of a program that holds calls only.
+    Program,
     /// In a fence that holds calls only.
     Fence,
     /// Behind a tag or a token that nothing but a call follows.
@@ -27,6 +31,8 @@ pub(super) enum Place {
 pub(super) struct Spot {
     pub(super) place: Place,
     pub(super) span: Range<usize>,
+    /// Whose tag it stands in.
+    pub(super) wrapper: Option<Form>,
 }
 
 /// Where each unit stands.
@@ -39,7 +45,7 @@ pub(super) fn spots(text: &str, units: &[Unit]) -> Vec<Spot> {
     let gaps: Vec<&str> = ends.zip(starts).map(|(end, start)| text.get(end..start).unwrap_or_default()).collect();
     let is_whole = units.iter().all(Unit::is_plausible) && is_all(&gaps);
     let bare = if is_whole { Place::Whole } else { Place::Prose };
-    let mut survey = Survey { bare, spots: Vec::new(), fence: None, in_tag: false };
+    let mut survey = Survey { bare, spots: Vec::new(), fence: None, wrapper: None };
     let mut units = units.iter();
     for gap in gaps {
         let unit = units.next();
@@ -66,7 +72,8 @@ struct Survey {
     bare: Place,
     spots: Vec<Spot>,
     fence: Option<Fence>,
-    in_tag: bool,
+    /// The tag in which what was passed last stands.
+    wrapper: Option<Form>,
 }
 
 struct Fence {
@@ -75,22 +82,43 @@ struct Fence {
     start: usize,
     /// The first unit in it.
     first: usize,
+    label: Label,
     holds_calls_only: bool,
+}
+
+/// What a fence holds by its label.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Label {
+    /// Calls, in any form.
+    Calls,
+    /// Data, which may be a call, or a program.
+    Data,
+    /// A program, whose every line may be a call.
+    Program,
+    /// Anything else.
+    Other,
 }
 
 impl Survey {
     fn place(&mut self, unit: &Unit) {
-        let is_tagged = self.in_tag || unit.marker == Marker::Token;
-        let place = if is_tagged { Place::Tag } else { self.bare };
-        self.spots.push(Spot { place, span: unit.span.clone() });
-        if !is_tagged && !unit.is_plausible() {
+        let is_tagged = self.wrapper.is_some() || unit.marker == Marker::Token;
+        let is_program = unit.marker == Marker::Program;
+        let label = self.fence.as_ref().map(|fence| fence.label);
+        let place = match label {
+            _ if is_tagged => Place::Tag,
+            Some(Label::Data | Label::Program) if is_program => Place::Program,
+            _ => self.bare,
+        };
+        self.spots.push(Spot { place, span: unit.span.clone(), wrapper: self.wrapper });
+        let is_foreign = label == Some(Label::Program) && !is_program;
+        if is_foreign || (!is_tagged && !unit.is_plausible()) {
             self.spoil();
         }
     }
 
     /// Reads the text before a unit, or before the end of the text, which is at `end`.
     fn pass(&mut self, gap: &str, end: usize) {
-        self.in_tag = is_in_tag(gap, self.in_tag);
+        self.wrapper = wrapper_behind(gap, self.wrapper);
         let mut rest = gap;
         while let Some(at) = rest.find(FENCE) {
             let (before, fence) = rest.split_at(at);
@@ -127,8 +155,9 @@ impl Survey {
         let begins_line = !last_line(before).contains(char::is_alphanumeric);
         let line = first_line(inside.split(FENCE).next().unwrap_or(inside));
         if begins_line || is_packing(line) {
-            let holds_calls_only = LABELS.iter().any(|known| label.eq_ignore_ascii_case(known));
-            self.fence = Some(Fence { ticks: run.len(), start: run.start, first: self.spots.len(), holds_calls_only });
+            let label = Label::of(label);
+            let holds_calls_only = label != Label::Other;
+            self.fence = Some(Fence { ticks: run.len(), start: run.start, first: self.spots.len(), label, holds_calls_only });
             return inside;
         }
         after
@@ -149,19 +178,35 @@ impl Survey {
                 continue;
             }
             spot.span = fence.start..end;
-            if spot.place != Place::Tag {
+            if !matches!(spot.place, Place::Tag | Place::Program) {
                 spot.place = Place::Fence;
             }
         }
     }
 }
 
-/// Whether what follows `gap` stands in a tag, from whether what precedes it does.
-fn is_in_tag(gap: &str, was_in_tag: bool) -> bool {
-    let opening = |tag: &&str| gap.rfind(*tag).map(|at| at + tag.len());
-    let opened = OPENINGS.iter().filter_map(opening).max();
-    let inside = gap.get(opened.unwrap_or(0)..).unwrap_or_default();
-    (was_in_tag || opened.is_some()) && is_packing(inside) && !CLOSINGS.iter().any(|tag| inside.contains(tag))
+impl Label {
+    fn of(label: &str) -> Self {
+        let is_one_of = |labels: &[&str]| labels.iter().any(|known| label.eq_ignore_ascii_case(known));
+        match () {
+            () if is_one_of(&CALL_LABELS) => Self::Calls,
+            () if is_one_of(&LABELS) => Self::Data,
+            () if is_one_of(&PROGRAM_LABELS) => Self::Program,
+            () => Self::Other,
+        }
+    }
+}
+
+/// Whether a fence with this label may hold calls in the form of a program.
+pub(super) fn is_program_label(label: &str) -> bool {
+    Label::of(label) != Label::Other
+}
+
+/// The tag in which what follows `gap` stands, from the one in which what precedes it does.
+fn wrapper_behind(gap: &str, before: Option<Form>) -> Option<Form> {
+    let (inside, form) = wrapper::last_opened(gap).map_or((0, before), |(inside, form)| (inside, Some(form)));
+    let inside = gap.get(inside..).unwrap_or_default();
+    form.filter(|_| is_packing(inside) && !wrapper::is_closed_in(inside))
 }
 
 /// The text from the last line break on.
@@ -174,9 +219,11 @@ pub(super) fn first_line(text: &str) -> &str {
     text.split('\n').next().unwrap_or(text)
 }
 
+/// The labels that say that a call follows.
+const CALL_LABELS: [&str; 3] = ["tool_call", "tool_calls", "tool_code"];
+
+/// The labels of the languages in which models write calls as programs, and nothing else.
+pub(super) const PROGRAM_LABELS: [&str; 4] = ["python", "py", "yaml", "yml"];
+
 /// The labels of fences in which models write calls. A call in another language is a program's.
 pub(super) const LABELS: [&str; 10] = ["", "json", "jsonc", "json5", "xml", "tool_call", "tool_calls", "tool_code", "text", "plaintext"];
-
-/// What says that a call follows: Hermes and Qwen, Granite, Llama 3, Mistral.
-const OPENINGS: [&str; 5] = ["<tool_call>", "<tool_calls>", "<|tool_call|>", "<|python_tag|>", "[TOOL_CALLS]"];
-const CLOSINGS: [&str; 4] = ["</tool_call>", "</tool_calls>", "<|/tool_call|>", "[/TOOL_CALLS]"];

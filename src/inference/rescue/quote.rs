@@ -7,7 +7,7 @@
 use serde_json::Value;
 
 use super::place::{first_line, last_line};
-use super::unit::{Block, FENCE, is_packing, without_leading_tags, without_trailing_tags};
+use super::unit::{Block, FENCE, is_loose_packing, is_packing, without_leading_tags, without_trailing_tags};
 use crate::inference::offer::Tool;
 
 /// Keeps the blocks that are calls and drops those that are quoted.
@@ -15,6 +15,9 @@ pub(super) fn retain_calls(text: &str, blocks: &mut Vec<Block>) {
     let mut signs = signs(text, blocks).into_iter();
     blocks.retain(|_| !signs.next().unwrap_or(false));
     let end = blocks.last().map_or(0, |block| block.span.end);
+    let ends_reply = is_loose_packing(text.get(end..).unwrap_or_default());
+    // A program that is shown is spoken about; one that is meant comes last.
+    blocks.retain(|block| !block.is_program || (ends_reply && block.span.end == end));
     if is_long_answer(text.get(end..).unwrap_or_default()) {
         blocks.retain(|block| !block.is_in_prose);
     }
@@ -48,13 +51,13 @@ fn signs(text: &str, blocks: &[Block]) -> Vec<bool> {
         // The blocks of one line stand or fall together.
         loop {
             let (before, after) = (gap(signs.len()), gap(signs.len() + 1));
-            let is_whole = blocks.get(signs.len()).is_some_and(|block| block.is_whole);
+            let (is_whole, is_program) = blocks.get(signs.len()).map_or((false, false), |block| (block.is_whole, block.is_program));
             line_ticks = match before.rsplit_once('\n') {
                 Some((_, line)) => inline_ticks(line),
                 None => line_ticks + inline_ticks(before),
             };
             let is_inline_code = !is_whole && line_ticks % 2 == 1 && inline_ticks(first_line(after)) > 0;
-            signs.push(is_inline_code || is_announced_as_example(before));
+            signs.push(is_inline_code || is_announced_as_example(before, is_program));
             line.go_on(first_line(after));
             if after.contains('\n') || signs.len() == blocks.len() {
                 break;
@@ -93,12 +96,13 @@ impl Line<'_> {
 
 /// The prose just before says that an example follows, as answers about an API do. Just before is
 /// the line of the call and the line of text before it, past fences and blank lines.
-fn is_announced_as_example(before: &str) -> bool {
+fn is_announced_as_example(before: &str, is_program: bool) -> bool {
     let (above, line) = before.rsplit_once('\n').unwrap_or(("", before));
     let line_above = above.lines().rev().find(|line| !is_packing(line) && !is_fence(line));
     [Some(line), line_above].into_iter().flatten().any(|line| {
         let line = line.to_ascii_lowercase();
-        ANNOUNCEMENTS.iter().any(|phrase| has_phrase(&line, phrase))
+        let of_programs = PROGRAM_ANNOUNCEMENTS.iter().filter(|_| is_program);
+        ANNOUNCEMENTS.iter().chain(of_programs).any(|phrase| has_phrase(&line, phrase))
     })
 }
 
@@ -134,6 +138,9 @@ fn is_fence(line: &str) -> bool {
 
 /// "Format" and "looks like" stand in the usual lead-ins of calls that are meant.
 const ANNOUNCEMENTS: [&str; 4] = ["example", "for instance", "e.g.", "such as"];
+
+/// A program is shown on demand, and a call in its form is not called one.
+const PROGRAM_ANNOUNCEMENTS: [&str; 8] = ["how to", "like this", "python", "code", "script", "snippet", "program", "yaml"];
 
 /// Room for "now", "please." and the like.
 const CLOSING_CHARS_MAX: usize = 16;

@@ -1,13 +1,14 @@
 //! Takes the reasoning out of a text: what a model thinks is neither a call nor an answer.
 //!
-//! Reasoning stands in `<think>…</think>` (DeepSeek R1, Qwen3), `<thinking>…</thinking>` or
-//! `[THINK]…[/THINK]` (Magistral), in any case. Unclosed, it goes to the end of the text; closed
-//! without having been opened (the template opened it), it goes from the start. A tag inside the
-//! JSON or the XML parameters of an answer is data and stays.
+//! Reasoning stands in `<think>…</think>` (DeepSeek R1, Qwen3), in one of the other pairs of `TAGS`,
+//! or on the analysis channel of harmony (gpt-oss), in any case. Unclosed, it goes to the end of the
+//! text; closed without having been opened (the template opened it), it goes from the start, except
+//! that harmony's `<|end|>` ends other messages too. A tag inside the JSON or the raw values of an
+//! answer is data and stays.
 
 use std::{borrow::Cow, ops::Range};
 
-use super::page::Page;
+use super::page::{Marks, Page};
 
 /// A text without its reasoning.
 pub(super) struct Visible<'t> {
@@ -53,8 +54,8 @@ fn cuts(text: &str) -> Vec<Range<usize>> {
     if !(0..text.len()).any(|at| tag_at(text, at).is_some()) {
         return cuts;
     }
-    let (mut page, mut at) = (Page::new(text), 0);
-    while let Some(mark) = page.next_mark(at) {
+    let (mut page, marks, mut at) = (Page::new(text), Marks::new([].into_iter()), 0);
+    while let Some(mark) = page.next_mark(at, &marks) {
         at = match tag_at(text, mark) {
             Some(Tag::Open { end, closing }) => {
                 let end = closing_end(text, end, closing);
@@ -81,10 +82,16 @@ fn tag_at(text: &str, at: usize) -> Option<Tag> {
     if !matches!(text.as_bytes().get(at)?, b'<' | b'[') {
         return None;
     }
-    TAGS.iter().find_map(|&(opening, closing)| {
-        let open = end_of(text, at, opening).map(|end| Tag::Open { end, closing });
-        open.or_else(|| end_of(text, at, closing).map(|end| Tag::Close { end }))
-    })
+    // Most marks begin another tag, as the next letter shows.
+    if !matches!(text.as_bytes().get(at + 1)?.to_ascii_lowercase(), b't' | b'r' | b's' | b'/' | b'|') {
+        return None;
+    }
+    let opened = || {
+        let mut pairs = TAGS.iter().chain(&[ANALYSIS]);
+        pairs.find_map(|&(opening, closing)| end_of(text, at, opening).map(|end| Tag::Open { end, closing }))
+    };
+    let closed = || TAGS.iter().find_map(|&(_, closing)| end_of(text, at, closing)).map(|end| Tag::Close { end });
+    opened().or_else(closed)
 }
 
 fn closing_end(text: &str, from: usize, closing: &str) -> usize {
@@ -97,5 +104,14 @@ fn end_of(text: &str, at: usize, tag: &str) -> Option<usize> {
     found.eq_ignore_ascii_case(tag.as_bytes()).then_some(end)
 }
 
-/// The tags around reasoning.
-pub(in crate::inference) const TAGS: [(&str, &str); 3] = [("<think>", "</think>"), ("<thinking>", "</thinking>"), ("[THINK]", "[/THINK]")];
+/// The tags of DeepSeek R1 and Qwen3, of prompts that ask for them, of Gemma's and other tunes, of
+/// Magistral and of Seed-OSS.
+pub(in crate::inference) const TAGS: [(&str, &str); 6] = [
+    ("<think>", "</think>"),
+    ("<thinking>", "</thinking>"),
+    ("<thought>", "</thought>"),
+    ("<reasoning>", "</reasoning>"),
+    ("[THINK]", "[/THINK]"),
+    ("<seed:think>", "</seed:think>"),
+];
+const ANALYSIS: (&str, &str) = ("<|channel|>analysis<|message|>", "<|end|>");

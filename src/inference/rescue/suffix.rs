@@ -5,10 +5,10 @@
 //! outcome depends on the text alone, not on the pieces in which it came.
 
 use super::page::Page;
-use super::place::LABELS;
+use super::place::{LABELS, PROGRAM_LABELS};
 use super::scan::{is_name_byte, run};
-use super::unit::{Unit, is_label_char};
-use super::{FORMS, OPENINGS, offered, rescue};
+use super::unit::{FENCE, Unit, is_label_char};
+use super::{OPENINGS, Readers, offered, rescue};
 use crate::inference::offer::Offer;
 
 /// Follows one text.
@@ -31,6 +31,8 @@ enum State {
     Open,
     /// In a fence with a program, opened by so many backticks: nothing in there is a call.
     Code(usize),
+    /// In a fence with what may be calls in the form of a program, up to its closing backticks, which are no sooner than at this byte.
+    Program(usize),
     /// In the brackets of what may be a call.
     Brackets(Brackets),
     /// Behind what looks like a whole call, which ended at `end`. What follows tells whether it is quoted: looked at when there is text up to
@@ -95,10 +97,14 @@ impl Suffix {
             State::Code(ticks) => code(text, self.at, *ticks),
             State::Brackets(brackets) => match brackets.close(text.as_bytes(), &mut self.at) {
                 false => Step::Wait,
-                true if holds_call(text.get(self.free..self.at).unwrap_or_default(), offer) => {
-                    Step::Enter(State::Behind { end: self.at, look_at: self.at + SECOND_LOOK_BYTES })
+                true => self.behind(text, self.at, offer),
+            },
+            State::Program(closing) => match closing_fence(text, closing) {
+                None => Step::Wait,
+                Some(end) => {
+                    self.pass(text, end - self.at);
+                    self.behind(text, end, offer)
                 }
-                true => Step::Leave(0, State::Open),
             },
             State::Behind { end, look_at } if *look_at <= text.len() && self.second_looks < SECOND_LOOKS_MAX => {
                 self.second_looks += 1;
@@ -126,6 +132,14 @@ impl Suffix {
             }
         }
         true
+    }
+
+    /// Behind what ended at `end` and may be a call.
+    fn behind(&self, text: &str, end: usize, offer: &Offer) -> Step {
+        match text.get(self.free..end) {
+            Some(held) if holds_call(held, offer) => Step::Enter(State::Behind { end, look_at: end + SECOND_LOOK_BYTES }),
+            _ => Step::Leave(0, State::Open),
+        }
     }
 
     fn pass(&mut self, text: &str, length: usize) {
@@ -170,8 +184,8 @@ fn open(text: &str, at: usize, line_is_blank: bool, offer: &Offer) -> Step {
     let rest = bytes.get(at..).unwrap_or_default();
     let Some(&byte) = rest.first() else { return Step::Wait };
     for opening in OPENINGS.iter().filter(|opening| line_is_blank || !opening.begins_line) {
-        if rest.starts_with(opening.text.as_bytes()) {
-            return Step::Enter(State::Call);
+        if let Some(behind) = rest.strip_prefix(opening.text.as_bytes()) {
+            return if opening.begins_line { named_in_line(behind, opening.text.len(), offer) } else { Step::Enter(State::Call) };
         }
         if opening.text.as_bytes().starts_with(rest) {
             return Step::Wait;
@@ -179,27 +193,63 @@ fn open(text: &str, at: usize, line_is_blank: bool, offer: &Offer) -> Step {
     }
     match byte {
         b' ' | b'\t' | b'\r' | b'\n' => Step::Hold(1),
-        b'`' => fence(bytes, at, line_is_blank),
+        b'`' => fence(text, at, line_is_blank, offer),
         b'{' | b'[' => brackets(bytes, at, offer),
         _ if is_name_byte(byte) => name(bytes, at, offer),
         _ => Step::Free(text.get(at..).and_then(|rest| rest.chars().next()).map_or(1, char::len_utf8)),
     }
 }
 
-fn fence(bytes: &[u8], at: usize, line_is_blank: bool) -> Step {
+/// Behind a word that people begin lines with, too, the line must name a tool.
+fn named_in_line(behind: &[u8], opening: usize, offer: &Offer) -> Step {
+    let Some(end) = behind.iter().position(|byte| *byte == b'\n') else { return Step::Wait };
+    let line = behind.get(..end).and_then(|line| std::str::from_utf8(line).ok()).unwrap_or_default();
+    let name = line.trim().trim_matches(['`', '"', '*', '\'']);
+    // Or the call stands in the lines below.
+    let is_call =
+        name.is_empty() || name == EVERYBODY || line.contains("```") || line.contains(['{', '[']) || offered(offer, name).is_some();
+    if is_call { Step::Enter(State::Call) } else { Step::Free(opening) }
+}
+
+fn fence(text: &str, at: usize, line_is_blank: bool, offer: &Offer) -> Step {
+    let bytes = text.as_bytes();
     let ticks = run(bytes, at, |byte| byte == b'`');
     let begin = at + ticks + run(bytes, at + ticks, |byte| matches!(byte, b' ' | b'\t'));
     let end = begin + run(bytes, begin, |byte| is_label_char(byte.into()));
-    let label = bytes.get(begin..end).unwrap_or_default();
-    let is_label = |known: &&str| known.as_bytes().eq_ignore_ascii_case(label);
-    let begins_label = |known: &&str| known.as_bytes().get(..label.len()).is_some_and(|known| known.eq_ignore_ascii_case(label));
-    match end == bytes.len() {
-        true if ticks < 3 || LABELS.iter().any(begins_label) => Step::Wait,
-        false if ticks < 3 => Step::Hold(ticks),
-        _ if !line_is_blank => Step::Hold(ticks),
-        false if LABELS.iter().any(is_label) => Step::Hold(end - at),
-        _ => Step::Leave(ticks, State::Code(ticks)),
+    let label = text.get(begin..end).unwrap_or_default();
+    let labels = || LABELS.iter().chain(&PROGRAM_LABELS);
+    if ticks < 3 || !line_is_blank {
+        return if at + ticks == bytes.len() { Step::Wait } else { Step::Hold(ticks) };
     }
+    if end == bytes.len() && labels().any(|known| known.get(..label.len()).is_some_and(|known| known.eq_ignore_ascii_case(label))) {
+        return Step::Wait;
+    }
+    if !labels().any(|known| known.eq_ignore_ascii_case(label)) {
+        return Step::Leave(ticks, State::Code(ticks));
+    }
+    let body = skip_blank(bytes, end);
+    let word = text.get(body..body + run(bytes, body, is_name_byte)).unwrap_or_default();
+    if body + word.len() == bytes.len() {
+        return Step::Wait;
+    }
+    let bare = word.strip_prefix("default_api.").unwrap_or(word);
+    if PROGRAM_WORDS.contains(&word) || (!word.is_empty() && offered(offer, bare).is_some()) {
+        return Step::Enter(State::Program(body));
+    }
+    if LABELS.iter().any(|known| known.eq_ignore_ascii_case(label)) { Step::Hold(end - at) } else { Step::Leave(ticks, State::Code(ticks)) }
+}
+
+/// Where the backticks end that close a program; they are no sooner than at `from`, which moves on.
+fn closing_fence(text: &str, from: &mut usize) -> Option<usize> {
+    let rest = text.get(*from..)?;
+    let Some(at) = rest.find(FENCE) else {
+        *from += rest.len() - rest.len().min(FENCE.len() - 1);
+        *from = text.floor_char_boundary(*from);
+        return None;
+    };
+    let end = *from + at + run(text.as_bytes(), *from + at, |byte| byte == b'`');
+    // More backticks may come.
+    (end < text.len()).then_some(end)
 }
 
 /// A bracket begins a call if a key, a list of objects, or an offered name with its arguments follows.
@@ -263,10 +313,9 @@ fn code(text: &str, at: usize, ticks: usize) -> Step {
 
 /// Whether there is what a reader takes for a call, wherever it stands.
 fn holds_call(text: &str, offer: &Offer) -> bool {
-    let mut page = Page::new(text);
-    FORMS
-        .iter()
-        .any(|&(_, token, read)| text.contains(token) && page.walk(|page, mark| read(page, mark, offer)).iter().any(Unit::is_plausible))
+    let Some(readers) = Readers::of(text) else { return false };
+    let units = Page::new(text).walk(&readers.marks, |page, mark| readers.read(page, mark, offer));
+    units.iter().any(Unit::is_plausible)
 }
 
 fn skip_blank(bytes: &[u8], at: usize) -> usize {
@@ -277,6 +326,9 @@ fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || !byte.is_ascii()
 }
 
+/// To whom Functionary's models say what the user reads.
+const EVERYBODY: &str = "all";
+
 /// OpenAI's namespace for tools, which models write in front of their names.
 const NAMESPACE: &str = "functions.";
 
@@ -285,6 +337,9 @@ const NAMES: [&str; 2] = [NAMESPACE, "functools"];
 
 /// What stands between the name of a tool and its arguments in Mistral's forms.
 const MARKERS: [&str; 2] = ["[ARGS]", "[CALL_ID]"];
+
+/// With what a program that is nothing but calls begins, beside the name of a tool: what prints the result, and YAML's keys for the name.
+const PROGRAM_WORDS: [&str; 4] = ["print", "name", "tool", "function"];
 
 /// A sentence or two: so much behind a call shows that it is quoted.
 const SECOND_LOOK_BYTES: usize = 256;

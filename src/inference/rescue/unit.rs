@@ -2,7 +2,9 @@
 
 use std::ops::Range;
 
+use super::dialects::Form;
 use super::place::{Place, Spot};
+use super::wrapper::{strip_end_of_turn, strip_tag, strip_tag_behind};
 use super::{Call, offered};
 use crate::inference::offer::Offer;
 
@@ -13,6 +15,7 @@ pub(super) struct Unit {
     pub(super) span: Range<usize>,
     pub(super) candidates: Vec<Candidate>,
     pub(super) marker: Marker,
+    pub(super) form: Form,
 }
 
 /// What has the shape of a call; where it stands decides whether it is one.
@@ -29,6 +32,8 @@ pub(super) struct Candidate {
 pub(super) enum Marker {
     /// Its shape only, which data may have too.
     None,
+    /// The form of a program's code, which holds nothing but calls of offered tools.
+    Program,
     /// A token between name and arguments.
     Args,
     /// A token or a tag around it all, as good as a tag beside it.
@@ -41,8 +46,12 @@ pub(super) struct Block {
     /// With the fences around the units.
     pub(super) span: Range<usize>,
     pub(super) calls: Vec<Call>,
+    /// How the first of them is written.
+    pub(super) form: Form,
     /// Whether a part of it stands bare in prose, where it is more easily quoted than meant.
     pub(super) is_in_prose: bool,
+    /// Whether a part of it is a program, which is more easily shown than meant.
+    pub(super) is_program: bool,
     /// Whether there is nothing else in the text.
     pub(super) is_whole: bool,
 }
@@ -50,6 +59,11 @@ pub(super) struct Block {
 // === impl Unit ===
 
 impl Unit {
+    /// A call that says it is one and cannot be read. It is none, and nothing in it may run in its place.
+    pub(super) fn torn(span: Range<usize>, form: Form) -> Self {
+        Self { span, candidates: Vec::new(), marker: Marker::Token, form }
+    }
+
     /// Whether it is a call by its marker, or by the name of an offered tool.
     pub(super) fn is_plausible(&self) -> bool {
         self.marker != Marker::None || self.candidates.iter().any(|candidate| candidate.is_offered)
@@ -58,7 +72,8 @@ impl Unit {
     /// Its calls, given where it stands; none if it is text there.
     fn calls_at(self, place: Place) -> Vec<Call> {
         let is_marked = place == Place::Tag || self.marker != Marker::None;
-        if place == Place::Code || !(is_marked || self.is_plausible()) {
+        let is_stray = self.marker == Marker::Program && place == Place::Prose;
+        if place == Place::Code || is_stray || !(is_marked || self.is_plausible()) {
             return Vec::new();
         }
         // Beside an offered tool any other is a mistake; a bare name may as well be data.
@@ -86,12 +101,13 @@ impl Candidate {
 /// Joins neighbouring units, each given with its spot, and drops those that are text there.
 pub(super) fn blocks(text: &str, units: impl Iterator<Item = (Unit, Spot)>) -> Vec<Block> {
     let mut blocks: Vec<Block> = Vec::new();
-    for (unit, Spot { place, span }) in units {
+    for (unit, Spot { place, span, wrapper }) in units {
+        let form = wrapper.filter(|_| unit.form.is_common()).unwrap_or(unit.form);
         let calls = unit.calls_at(place);
         if calls.is_empty() {
             continue;
         }
-        let is_in_prose = place == Place::Prose;
+        let (is_in_prose, is_program) = (place == Place::Prose, place == Place::Program);
         if let Some(last) = blocks.last_mut() {
             // There is no gap between the units of one fence.
             let gap = text.get(last.span.end..span.start).unwrap_or_default();
@@ -99,10 +115,11 @@ pub(super) fn blocks(text: &str, units: impl Iterator<Item = (Unit, Spot)>) -> V
                 last.span.end = span.end;
                 last.calls.extend(calls);
                 last.is_in_prose |= is_in_prose;
+                last.is_program |= is_program;
                 continue;
             }
         }
-        blocks.push(Block { span, calls, is_in_prose, is_whole: place == Place::Whole });
+        blocks.push(Block { span, calls, form, is_in_prose, is_program, is_whole: place == Place::Whole });
     }
     blocks
 }
@@ -111,7 +128,9 @@ pub(super) fn blocks(text: &str, units: impl Iterator<Item = (Unit, Spot)>) -> V
 pub(super) fn text_around(text: &str, blocks: &[Block], floor: usize) -> String {
     let (mut content, mut separator) = (text.get(..floor).unwrap_or_default().to_owned(), "");
     let first = blocks.first().map_or(text.len(), |block| block.span.start);
-    let mut left = text.get(floor..first).unwrap_or_default();
+    let lead = text.get(floor..first).unwrap_or_default();
+    // The header of a message may stand at the very start.
+    let mut left = if floor == 0 { without_leading_tags(lead) } else { lead };
     for (index, block) in blocks.iter().enumerate() {
         let next = blocks.get(index + 1).map_or(text.len(), |block| block.span.start);
         let right = text.get(block.span.end..next).unwrap_or_default();
@@ -180,7 +199,7 @@ pub(super) fn without_leading_tags(text: &str) -> &str {
 /// What is left of a text before a call when the tags at its end are gone.
 pub(super) fn without_trailing_tags(text: &str) -> &str {
     let mut rest = text.trim_end();
-    while let Some(before) = WRAPPERS.iter().chain(&ENDS_OF_TURN).find_map(|tag| rest.strip_suffix(tag)) {
+    while let Some(before) = strip_tag_behind(rest) {
         rest = before.trim_end();
     }
     rest
@@ -192,7 +211,7 @@ fn is_loose(char: char) -> bool {
 
 fn without_end_of_turn(text: &str) -> &str {
     let mut rest = text.trim_end();
-    while let Some(before) = ENDS_OF_TURN.iter().find_map(|tag| rest.strip_suffix(tag)) {
+    while let Some(before) = strip_end_of_turn(rest) {
         rest = before.trim_end();
     }
     rest
@@ -205,27 +224,4 @@ fn append(content: &mut String, separator: &str, piece: &str) {
     content.push_str(piece);
 }
 
-fn strip_tag(text: &str) -> Option<&str> {
-    WRAPPERS.iter().chain(&ENDS_OF_TURN).find_map(|tag| text.strip_prefix(tag))
-}
-
 pub(super) const FENCE: &str = "```";
-
-/// What templates put around calls: Hermes and Qwen, Granite, Phi, Llama 3, Mistral. Qwen's coders
-/// also write their calls into the tag of the tools' definitions.
-const WRAPPERS: [&str; 11] = [
-    "<tool_call>",
-    "</tool_call>",
-    "<tool_calls>",
-    "</tool_calls>",
-    "<|tool_call|>",
-    "<|/tool_call|>",
-    "<tools>",
-    "</tools>",
-    "<|python_tag|>",
-    "[TOOL_CALLS]",
-    "[/TOOL_CALLS]",
-];
-
-/// The tokens that end a turn, where a server lets them through.
-const ENDS_OF_TURN: [&str; 6] = ["<|eom_id|>", "<|eot_id|>", "<|im_end|>", "<|end_of_text|>", "<|endoftext|>", "</s>"];

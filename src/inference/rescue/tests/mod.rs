@@ -4,10 +4,12 @@ use std::fmt::Write;
 
 use serde_json::{Value, json};
 
+mod corpus;
 mod json;
 mod markers;
 mod places;
 mod quotes;
+mod round_trip;
 mod suffix;
 
 use super::{Form, rescue};

@@ -50,7 +50,7 @@ fn text_flows_and_what_may_begin_a_call_is_held() {
     held("data:| {\"temperature\": 3");
     held("a call:| {\"name\": \"save\", \"arguments\": {\"path\": \"x\"}}");
     held("a call:| {\"name\": \"save\", \"arguments\": {\"path\": \"x\"}} and");
-    held("```python\nprint({\"name\": \"save\", \"arguments\": {}})\n|");
+    held("```python\nx = f({\"name\": \"save\", \"arguments\": {}})\n|");
     held("```python\nx = {}\n```\nand|\n");
     held("text|\n```js");
     held("text|\n```json\n{");

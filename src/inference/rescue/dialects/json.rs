@@ -1,43 +1,62 @@
 //! Calls written as JSON objects.
 //!
 //! The formats of the vendors' chat templates and model cards: Hermes 2 Pro and Qwen 2.5
-//! (`<tool_call>{"name": …, "arguments": {…}}</tool_call>`), Llama 3.1 (`{"name": …,
-//! "parameters": {…}}`), Granite (a list of such objects), Phi-4-mini (`functools[{…}]`), OpenAI's
-//! own `{"type": "function", "function": {…}}` and `{"tool_calls": […]}`, and `{"tool": …, "args":
-//! {…}}` of many agent prompts. They come bare, fenced, tagged, in lists and in prose.
+//! (`{"name": …, "arguments": {…}}`), Llama 3.1 (`{"name": …, "parameters": {…}}`), Granite (a list
+//! of such objects), Phi-4-mini (`functools[{…}]`), Command R (`{"tool_name": …, "parameters":
+//! {…}}`), OpenAI's own `{"type": "function", "function": {…}}` and `{"tool_calls": […]}`, and
+//! `{"tool": …, "args": {…}}` of many agent prompts. They come bare, fenced, in lists, in prose and
+//! in the tags of `wrapper`, which then say whose they are.
 
-use super::page::{ARGUMENT_KEYS, Page};
-use super::scan::is_name_byte;
-use super::unit::{Candidate, Marker, Unit};
-use super::{arguments, offered, quote};
+use super::Form;
 use crate::inference::offer::Offer;
+use crate::inference::rescue::page::{ARGUMENT_KEYS, Page};
+use crate::inference::rescue::scan::is_name_byte;
+use crate::inference::rescue::unit::{Candidate, Marker, Unit};
+use crate::inference::rescue::{arguments, offered, quote};
 
 /// Reads the outermost JSON object or array at `mark`, if it holds calls.
 pub(super) fn read(page: &mut Page<'_>, mark: usize, offer: &Offer) -> Option<Unit> {
     let end = page.container_end(mark)?;
-    if is_argument(page, mark) {
+    if end - mark < CALL_BYTES_MIN || is_argument(page, mark) {
         return None;
     }
-    let candidates = candidates(page, mark, offer);
-    let functools = functools_start(page, mark);
-    let marker = if functools.is_some() { Marker::Token } else { Marker::None };
-    (!candidates.is_empty()).then(|| Unit { span: functools.unwrap_or(mark)..end, candidates, marker })
+    let Found { candidates, form } = find(page, mark, offer);
+    if candidates.is_empty() {
+        return None;
+    }
+    Some(match functools_start(page, mark) {
+        Some(start) => Unit { span: start..end, candidates, marker: Marker::Token, form: Form::Phi },
+        None => Unit { span: mark..end, candidates, marker: Marker::None, form },
+    })
+}
+
+/// The calls in an object or array, and how they are written.
+pub(super) struct Found {
+    pub(super) candidates: Vec<Candidate>,
+    form: Form,
 }
 
 /// What has the shape of calls in the object or array at `start`, which is closed: in order, and
 /// without looking into strings, into arguments or into the data of a record.
-pub(super) fn candidates(page: &Page<'_>, start: usize, offer: &Offer) -> Vec<Candidate> {
-    let (mut candidates, mut waiting) = (Vec::new(), vec![start]);
+pub(super) fn find(page: &Page<'_>, start: usize, offer: &Offer) -> Found {
+    let (mut candidates, mut waiting, mut form) = (Vec::new(), vec![start], Form::Json);
     while let Some(at) = waiting.pop() {
         let known = waiting.len();
         match page.byte(at) {
             Some(b'[') => waiting.extend(page.elements(at)),
             Some(b'{') => match object(page, at, offer) {
                 Object::Call(candidate) => candidates.push(candidate),
+                Object::CohereCall(candidate) => {
+                    form = Form::CommandR;
+                    candidates.push(candidate);
+                }
                 Object::Definition => {}
                 Object::Other => {
                     let wrapped = page.members(at).filter(|member| WRAPPER_KEYS.contains(&member.key));
                     waiting.extend(wrapped.map(|member| member.value.start));
+                    if waiting.len() > known {
+                        form = Form::OpenAi;
+                    }
                 }
             },
             _ => {}
@@ -45,12 +64,14 @@ pub(super) fn candidates(page: &Page<'_>, start: usize, offer: &Offer) -> Vec<Ca
         // The last in is the next out.
         waiting.get_mut(known..).unwrap_or_default().reverse();
     }
-    candidates
+    Found { candidates, form }
 }
 
 /// What an object is to somebody who looks for calls.
 enum Object {
     Call(Candidate),
+    /// A call under the key that only Command R's prompts ask for.
+    CohereCall(Candidate),
     /// A tool's definition: nothing in it is a call.
     Definition,
     /// Anything else; it may wrap calls.
@@ -71,6 +92,8 @@ fn object(page: &Page<'_>, start: usize, offer: &Offer) -> Object {
             has_data |= !LABEL_KEYS.contains(&member.key);
         }
     }
+    let is_cohere = names.last().is_some_and(Option::is_some);
+    let call = if is_cohere { Object::CohereCall } else { Object::Call };
     let names = names.iter().flatten().filter_map(|name| serde_json::from_str(name).ok());
     let names: Vec<String> = names.filter(|name: &String| !name.is_empty()).collect();
     let Some(name) = names.iter().find(|name| offered(offer, name).is_some()).or(names.first()) else {
@@ -78,10 +101,10 @@ fn object(page: &Page<'_>, start: usize, offer: &Offer) -> Object {
     };
     match written.iter().flatten().next() {
         Some(arguments) if quote::is_definition(arguments, offered(offer, name)) => Object::Definition,
-        Some(arguments) => Object::Call(Candidate::full(name, arguments::from_json(arguments), offer)),
+        Some(arguments) => call(Candidate::full(name, arguments::from_json(arguments), offer)),
         // With other keys beside the name this is a record, or arguments in a form not known here.
         None if has_data => Object::Other,
-        None => Object::Call(Candidate { is_full: false, ..Candidate::full(name, arguments::NONE.to_owned(), offer) }),
+        None => call(Candidate { is_full: false, ..Candidate::full(name, arguments::NONE.to_owned(), offer) }),
     }
 }
 
@@ -109,14 +132,17 @@ fn is_string(value: &str) -> bool {
     value.starts_with('"')
 }
 
-/// The keys under which models write a call's name, the usual one first.
-const NAME_KEYS: [&str; 3] = ["name", "tool", "function"];
+/// The keys under which models write a call's name, the usual one first and Command R's last.
+const NAME_KEYS: [&str; 4] = ["name", "tool", "function", "tool_name"];
 
 /// Keys that label a call and carry none of its arguments.
 const LABEL_KEYS: [&str; 5] = ["id", "type", "index", "call_id", "tool_call_id"];
 
 /// The keys under which calls are wrapped. What is under any other key is data, whatever its shape.
 const WRAPPER_KEYS: [&str; 5] = ["tool_calls", "tool_call", "function", "function_call", "calls"];
+
+/// The length of `{"name":"f"}`, which most objects of a text full of brackets do not have.
+const CALL_BYTES_MIN: usize = 12;
 
 /// Room for a tag with a tool's name; bounded, because it is read before every object.
 const LOOK_BACK: usize = 128;

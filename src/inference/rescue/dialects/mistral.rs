@@ -4,11 +4,11 @@
 //! v7 write `[TOOL_CALLS][{"name": …, "arguments": {…}}, …]`, v11 writes `[TOOL_CALLS]name{…}` or
 //! `[TOOL_CALLS]name[CALL_ID]id[ARGS]{…}`, v13 `[TOOL_CALLS]name[ARGS]{…}`.
 
-use super::json;
-use super::page::Page;
-use super::scan::{is_name_byte, run, skip_space};
-use super::unit::{Candidate, Marker, Unit};
+use super::{Form, json};
 use crate::inference::offer::Offer;
+use crate::inference::rescue::page::Page;
+use crate::inference::rescue::scan::{is_name_byte, run, skip_space};
+use crate::inference::rescue::unit::{Candidate, Marker, Unit};
 
 /// Reads the calls behind the marker at `mark`.
 pub(super) fn read(page: &mut Page<'_>, mark: usize, offer: &Offer) -> Option<Unit> {
@@ -16,7 +16,7 @@ pub(super) fn read(page: &mut Page<'_>, mark: usize, offer: &Offer) -> Option<Un
     let (mut end, mut candidates) = (body, Vec::new());
     if let Some(list_end) = page.container_end(body) {
         end = list_end;
-        candidates = json::candidates(page, body, offer);
+        candidates = json::find(page, body, offer).candidates;
     } else if let Some(first) = named(page, body, offer) {
         end = first.end;
         candidates.push(first.candidate);
@@ -27,7 +27,7 @@ pub(super) fn read(page: &mut Page<'_>, mark: usize, offer: &Offer) -> Option<Un
             candidates.push(next.candidate);
         }
     }
-    (!candidates.is_empty()).then_some(Unit { span: mark..end, candidates, marker: Marker::Token })
+    (!candidates.is_empty()).then_some(Unit { span: mark..end, candidates, marker: Marker::Token, form: Form::Mistral })
 }
 
 struct Named {

@@ -1,18 +1,16 @@
 //! Calls written as `<function=name><parameter=key>value</parameter></function>`.
 //!
-//! The format of Qwen3-Coder's chat template: values are raw text with a newline on either side,
-//! typed only by the tool's schema. Llama 3.1's template has `<function=name>{…}</function>`, the
-//! JSON being the arguments; it is read here too.
+//! The format of Qwen3-Coder's chat template, which Seed-OSS shares: values are raw text with a
+//! newline on either side, typed only by the tool's schema. The templates of Llama 3.1 and
+//! Functionary 3.1 have `<function=name>{…}</function>`, the JSON being the arguments; it is read
+//! here too.
 
-use std::collections::HashMap;
-
-use serde_json::Value;
-
-use super::page::Page;
-use super::scan::{is_name_byte, run, skip_space};
-use super::unit::{Candidate, Marker, Unit, is_loose_packing};
-use super::{arguments, coerce, offered};
+use super::Form;
 use crate::inference::offer::{Offer, Tool};
+use crate::inference::rescue::page::Page;
+use crate::inference::rescue::scan::{is_name_byte, run, skip_space};
+use crate::inference::rescue::unit::{Candidate, Marker, Unit, is_loose_packing};
+use crate::inference::rescue::{arguments, coerce, offered};
 
 /// Reads the function element at `mark`; none unless it is closed, or whole at the end of the text.
 pub(super) fn read(page: &mut Page<'_>, mark: usize, offer: &Offer) -> Option<Unit> {
@@ -24,12 +22,14 @@ pub(super) fn read(page: &mut Page<'_>, mark: usize, offer: &Offer) -> Option<Un
     let body = json_body(page, inside).or_else(|| parameters(page, inside, tool))?;
     let closed = page.after(skip_space(page.bytes(), body.end), FUNCTION_END);
     let end = closed.or_else(|| (body.is_whole && ends_text(page, body.end)).then_some(body.end))?;
-    Some(Unit { span: mark..end, candidates: vec![Candidate::full(name, body.arguments, offer)], marker: Marker::Token })
+    let candidates = vec![Candidate::full(name, body.arguments, offer)];
+    Some(Unit { span: mark..end, candidates, marker: Marker::Token, form: body.form })
 }
 
 /// The arguments in a function element.
 struct Body {
     arguments: String,
+    form: Form,
     end: usize,
     /// Whether something stands there and nothing of it is cut off: it needs no end tag.
     is_whole: bool,
@@ -56,13 +56,12 @@ fn json_body(page: &mut Page<'_>, inside: usize) -> Option<Body> {
     let written = page.slice(start..end).trim_end();
     // A number or a literal may be cut off and still be JSON.
     let is_whole = written.ends_with(['}', ']', '"']);
-    arguments::is_json(written).then(|| Body { arguments: arguments::from_json(written), end, is_whole })
+    arguments::is_json(written).then(|| Body { arguments: arguments::from_json(written), form: Form::FunctionTag, end, is_whole })
 }
 
-/// The parameters from `at` on as an object in the order written; a repeated key's last value
-/// counts, as in JSON.
+/// The parameters from `at` on as an object.
 fn parameters(page: &mut Page<'_>, mut at: usize, tool: Option<&Tool>) -> Option<Body> {
-    let (mut keys, mut values, mut is_whole) = (HashMap::new(), Vec::new(), false);
+    let (mut members, mut is_whole) = (arguments::Members::default(), false);
     loop {
         at = skip_space(page.bytes(), at);
         let Some((key, inside)) = tag(page, at, PARAMETER) else {
@@ -70,26 +69,17 @@ fn parameters(page: &mut Page<'_>, mut at: usize, tool: Option<&Tool>) -> Option
         };
         let (end, next) = value_end(page, at, inside)?;
         is_whole = next > end;
-        let value = (key, coerce::value(without_newlines(page.slice(inside..end)), key, tool));
-        match keys.get(key).and_then(|&index: &usize| values.get_mut(index)) {
-            Some(known) => *known = value,
-            None => {
-                keys.insert(key, values.len());
-                values.push(value);
-            }
-        }
+        members.insert(key, coerce::value(without_newlines(page.slice(inside..end)), key, tool));
         at = next;
     }
-    let members = values.iter().map(|(key, value)| format!("{}:{value}", Value::from(*key)));
-    let arguments = format!("{{{}}}", members.collect::<Vec<_>>().join(","));
-    Some(Body { arguments, end: at, is_whole })
+    Some(Body { arguments: members.to_json(), form: Form::QwenXml, end: at, is_whole })
 }
 
 /// Where the value ends and where reading goes on. A value without its own closing tag ends at the
 /// next parameter or at the function's end; one with it may hold `</function>` as data.
 fn value_end(page: &mut Page<'_>, parameter: usize, inside: usize) -> Option<(usize, usize)> {
-    if let Some(closing) = page.parameter_closing(parameter) {
-        return Some((closing, closing + "</parameter>".len()));
+    if let Some(closing) = page.raw_value_closing(parameter) {
+        return Some((closing.start, closing.end));
     }
     let mut at = inside;
     loop {

@@ -6,11 +6,12 @@
 
 use std::ops::Range;
 
-use super::page::Page;
-use super::scan::{is_name_byte, skip_space};
-use super::unit::{Candidate, Marker, Unit, is_loose_packing, is_separator, without_packing};
-use super::{json, offered};
+use super::{Form, json};
 use crate::inference::offer::Offer;
+use crate::inference::rescue::offered;
+use crate::inference::rescue::page::Page;
+use crate::inference::rescue::scan::{is_name_byte, skip_space};
+use crate::inference::rescue::unit::{Candidate, Marker, Unit, is_loose_packing, is_separator, without_packing};
 
 /// Reads the call whose `[ARGS]`, or else whose brace, is at `mark`.
 pub(super) fn read(page: &mut Page<'_>, mark: usize, offer: &Offer) -> Option<Unit> {
@@ -29,7 +30,7 @@ pub(super) fn read(page: &mut Page<'_>, mark: usize, offer: &Offer) -> Option<Un
     let span = name.start..end;
     let name = Some(page.slice(name)).filter(|name| !name.is_empty())?;
     let candidates = vec![Candidate::full(name, page.slice(start..end).to_owned(), offer)];
-    Some(Unit { span, candidates, marker: Marker::Args })
+    Some(Unit { span, candidates, marker: Marker::Args, form: Form::Rehearsal })
 }
 
 /// The name that ends at `end`; empty when there is none.
@@ -47,12 +48,12 @@ fn whole_text(page: &mut Page<'_>, mark: usize, offer: &Offer) -> Option<Unit> {
     offered(offer, name)?;
     let end = page.container_end(mark)?;
     // Some models write the name once more in front of a call in JSON.
-    let is_call = json::candidates(page, mark, offer).iter().any(|it| it.is_offered && it.is_full);
+    let is_call = json::find(page, mark, offer).candidates.iter().any(|it| it.is_offered && it.is_full);
     if is_call || !is_loose_packing(page.slice(end..page.bytes().len())) {
         return None;
     }
     let candidate = Candidate::full(name, page.slice(mark..end).to_owned(), offer);
-    Some(Unit { span: start..end, candidates: vec![candidate], marker: Marker::None })
+    Some(Unit { span: start..end, candidates: vec![candidate], marker: Marker::None, form: Form::Rehearsal })
 }
 
 /// Room for tags, a fence and a name; bounded, because it is read before every brace up to there.
