@@ -150,7 +150,8 @@ fn fragment(raw: &RawValue) -> Cow<'_, str> {
 
 fn finish_reason(word: &str) -> FinishReason {
     match word {
-        "length" => FinishReason::Length,
+        // What is behind a gateway may say it in the words of its vendor.
+        "length" | "model_length" | "max_tokens" | "MAX_TOKENS" => FinishReason::Length,
         "tool_calls" | "function_call" => FinishReason::ToolCalls,
         "content_filter" => FinishReason::ContentFilter,
         _ => FinishReason::Stop,

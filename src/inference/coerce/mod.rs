@@ -30,7 +30,10 @@ pub(super) fn coerce(text: &str, validator: &Validator) -> Option<Coerced> {
     for _ in 0..ROUNDS_MAX {
         let value: Value = serde_json::from_str(&coerced.arguments).ok()?;
         let mut edits = Edits::default();
-        for error in validator.iter_errors(&value) {
+        for (count, error) in validator.iter_errors(&value).enumerate() {
+            if count == ERRORS_MAX {
+                return None;
+            }
             // What has no remedy may follow from what has one; in the end all must fit.
             edits.merge(remedy(&error, &value).unwrap_or_default())?;
         }
@@ -157,5 +160,8 @@ fn spelled(value: &Value) -> Option<String> {
 /// A list in a string in an object in a string is as deep as it has been seen.
 const ROUNDS_MAX: usize = 4;
 
-/// Changes that are told; a list may hold thousands.
+/// With more, the model has misunderstood; and each takes its time.
+const ERRORS_MAX: usize = 1000;
+
+/// Changes that are told; a list may hold hundreds.
 const CHANGES_MAX: usize = 20;

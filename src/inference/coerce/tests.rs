@@ -151,12 +151,11 @@ fn what_is_around_a_value_is_changed_first() {
 }
 
 #[test]
-fn a_long_list_takes_its_time_once() {
+fn a_list_is_changed_up_to_a_length() {
     let parameters = json!({"properties": {"x": {"items": {"anyOf": [{"type": "integer"}, {"type": "null"}]}}}});
-    let arguments = json!({"x": vec!["1"; 20_000]}).to_string();
-    let start = std::time::Instant::now();
-    assert_eq!(coerced(&parameters, &arguments).unwrap().arguments, json!({"x": vec![1; 20_000]}).to_string());
-    assert!(start.elapsed() < std::time::Duration::from_secs(10), "{:?}", start.elapsed());
+    let of = |count: usize| coerced(&parameters, &json!({"x": vec!["1"; count]}).to_string());
+    assert_eq!(of(1000).unwrap().arguments, json!({"x": vec![1; 1000]}).to_string());
+    assert_eq!(of(1001), None);
 }
 
 #[test]
@@ -168,8 +167,8 @@ fn what_fits_keeps_its_spelling_and_its_place() {
 #[test]
 fn changes_are_told_briefly() {
     let list = json!({"properties": {"x": {"items": {"type": "string"}}}});
-    let changes = coerced(&list, &json!({"x": vec![1; 5000]}).to_string()).unwrap().changes;
-    assert_eq!((changes.len(), changes[0].as_str(), changes[20].as_str()), (21, "/x/0: 1 to \"1\"", "and 4980 more"));
+    let changes = coerced(&list, &json!({"x": vec![1; 500]}).to_string()).unwrap().changes;
+    assert_eq!((changes.len(), changes[0].as_str(), changes[20].as_str()), (21, "/x/0: 1 to \"1\"", "and 480 more"));
     let object = json!({"properties": {"x": {"type": "object"}}});
     let changes = coerced(&object, &json!({"x": json!({"a": "é".repeat(500)}).to_string()}).to_string()).unwrap().changes;
     assert!(changes[0].starts_with("/x: \"{") && changes[0].len() < 200, "{}", changes[0]);

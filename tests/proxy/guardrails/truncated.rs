@@ -31,6 +31,14 @@ async fn a_cut_call_is_not_handed_on() {
 }
 
 #[tokio::test]
+async fn a_limit_is_one_in_any_words() {
+    for limit in ["model_length", "max_tokens", "MAX_TOKENS"] {
+        let (choice, _) = cut(Reply::call("get_weather", r#"{"city":"Par"#).finishing(limit)).await;
+        assert_eq!((&choice["message"]["tool_calls"], &choice["finish_reason"]), (&Value::Null, &json!("length")), "{limit}");
+    }
+}
+
+#[tokio::test]
 async fn a_whole_call_before_the_cut_is_handed_on() {
     let reply = Reply::calls(&[("get_weather", r#"{"city":"Paris"}"#), ("add", r#"{"a":1"#)]).finishing("length");
     let (choice, _) = cut(reply).await;
