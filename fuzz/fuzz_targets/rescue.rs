@@ -56,8 +56,24 @@ fn check_calls(text: &str, held: &str, Rescued { calls, form, .. }: &Rescued) {
     }
     let token = match form {
         Form::Mistral => "[TOOL_CALLS]",
-        Form::Rehearsal | Form::Json => "{",
-        Form::QwenXml => "<function=",
+        Form::QwenXml | Form::FunctionTag => "<function=",
+        Form::Phi => "functools[",
+        Form::DeepSeek | Form::Kimi => "tool",
+        Form::Harmony => "<|message|>",
+        Form::Glm => "<tool_call>",
+        Form::Invoke | Form::MiniMax => "<",
+        Form::Pythonic | Form::Lfm => "(",
+        Form::React => "Action Input:",
+        Form::Yaml => ": ",
+        Form::Rehearsal
+        | Form::Json
+        | Form::OpenAi
+        | Form::Hermes
+        | Form::Granite
+        | Form::Nemotron
+        | Form::CommandR
+        | Form::Llama
+        | Form::Functionary => "",
     };
     assert!(held.contains(token), "{form:?} has its token");
 }
@@ -70,11 +86,28 @@ fn is_written(arguments: &str, text: &str) -> bool {
     let members: HashMap<String, &RawValue> = serde_json::from_str(arguments).unwrap_or_default();
     !members.is_empty()
         && members.iter().all(|(key, value)| {
-            let as_text = serde_json::from_str::<String>(value.get()).unwrap_or_else(|_| value.get().to_owned());
-            // Models that write code write Python's literals.
-            let as_python = [("true", "True"), ("false", "False"), ("null", "None")].into_iter().find(|(json, _)| *json == as_text);
-            text.contains(key) && (text.contains(&as_text) || as_python.is_some_and(|(_, python)| text.contains(python)))
+            let is_named = text.contains(key) || is_only_parameter(key);
+            is_named && (text.contains(value.get()) || serde_json::from_str(value.get()).is_ok_and(|value| holds_leaves(&value, text)))
         })
+}
+
+/// The only parameter of a tool may be left unnamed; the tools here have several or none.
+fn is_only_parameter(key: &str) -> bool {
+    OFFER.tools.iter().any(|tool| tool.parameters["properties"].as_object().is_some_and(|known| known.len() == 1 && known.contains_key(key)))
+}
+
+/// Whether every text, number and constant of a value stands in a text, as JSON or as Python's.
+fn holds_leaves(value: &Value, text: &str) -> bool {
+    match value {
+        Value::Array(items) => items.iter().all(|item| holds_leaves(item, text)),
+        Value::Object(members) => members.iter().all(|(key, value)| text.contains(key) && holds_leaves(value, text)),
+        Value::String(written) => text.contains(written),
+        Value::Null => text.contains("null") || text.contains("None"),
+        Value::Bool(true) => text.contains("true") || text.contains("True"),
+        Value::Bool(false) => text.contains("false") || text.contains("False"),
+        // Another spelling of the same number is told by its own text, which is looked for before.
+        Value::Number(_) => true,
+    }
 }
 
 fn check_content(shown: &str, held: &str, content: &str) {
@@ -97,7 +130,7 @@ fn check_reasoning(text: &str) {
 /// A program that holds what looks like calls is none.
 fn check_code(text: &str) {
     if !text.contains('`') && !may_have_reasoning(text) {
-        assert_eq!(rescue(&format!("```python\n{text}\n```"), 0, &OFFER), None, "in code");
+        assert_eq!(rescue(&format!("```js\n{text}\n```"), 0, &OFFER), None, "in code");
     }
 }
 
@@ -109,7 +142,7 @@ fn check_data(text: &str) {
         0 => (Form::Json, format!(r#"{{"name":"save","arguments":{arguments}}}"#)),
         1 => (Form::Mistral, format!("[TOOL_CALLS]save[ARGS]{arguments}")),
         2 => (Form::Rehearsal, format!("save[ARGS]{arguments}")),
-        _ => (Form::QwenXml, format!("<function=save>{arguments}</function>")),
+        _ => (Form::FunctionTag, format!("<function=save>{arguments}</function>")),
     };
     let calls = vec![Call { name: "save".to_owned(), arguments }];
     assert_eq!(rescue(&call, 0, &OFFER), Some(Rescued { calls, content: String::new(), form }), "as data of {call}");
@@ -117,9 +150,26 @@ fn check_data(text: &str) {
 
 /// Whether a text may have a tag of reasoning in it.
 fn may_have_reasoning(text: &str) -> bool {
-    text.to_ascii_lowercase().contains("think")
+    let text = text.to_ascii_lowercase();
+    ["think", "thought", "reasoning", "analysis"].iter().any(|word| text.contains(word))
 }
 
 /// What says that a call follows, which then need not be of an offered tool.
-const MARKERS: [&str; 8] =
-    ["[TOOL_CALLS]", "[ARGS]", "<function=", "<tool_call>", "<tool_calls>", "<|tool_call|>", "<|python_tag|>", "functools["];
+const MARKERS: [&str; 16] = [
+    "[TOOL_CALLS]",
+    "[ARGS]",
+    "<function=",
+    "<tool_call",
+    "<|tool",
+    "<｜tool",
+    "tool_call",
+    "tool\\_call",
+    "<|python_",
+    "functools[",
+    "<TOOLCALL>",
+    "<|START_ACTION|>",
+    "<|message|>",
+    "<function_calls>",
+    "invoke name=",
+    "tool call",
+];

@@ -94,6 +94,8 @@ const HOSTILE: &[&str] = &[
     "Action: ping\nAction Input: {\"a\":",
     "Action: ping\nAction Input: {} ",
     "Action:\n",
+    "                Action: ping",
+    "<tool_call>name: ping",
     "<｜",
     "<｜tool▁call▁begin｜>",
     "<｜tool▁call▁begin｜>ping<｜tool▁sep｜>",

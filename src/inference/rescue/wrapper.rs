@@ -16,7 +16,8 @@ pub(super) fn strip_tag(text: &str) -> Option<&str> {
     if !text.starts_with(['<', '[', '>', 'A']) {
         return None;
     }
-    tags().find_map(|tag| text.strip_prefix(tag))
+    let beginning = text.as_bytes().get(..2);
+    tags().filter(|tag| tag.as_bytes().get(..2) == beginning).find_map(|tag| text.strip_prefix(tag))
 }
 
 /// The tag at the end of a text, taken off.

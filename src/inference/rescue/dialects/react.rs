@@ -17,9 +17,10 @@ use crate::inference::rescue::{arguments, coerce, offered, python};
 /// Reads the call whose `Action:` is at `mark`.
 pub(super) fn read(page: &mut Page<'_>, mark: usize, offer: &Offer) -> Option<Unit> {
     let after = page.after(mark, "Action:")?;
-    let from = mark.saturating_sub(INDENT_MAX);
-    let is_first = last_line(page.slice(page.floor_boundary(from)..mark)).trim_start().is_empty();
-    if !is_first {
+    let from = page.floor_boundary(mark.saturating_sub(INDENT_MAX));
+    let before = page.slice(from..mark);
+    let has_start = from == 0 || before.contains('\n');
+    if !has_start || !last_line(before).trim_start().is_empty() {
         return None;
     }
     let line = first_line(page.slice(after..page.bytes().len()));

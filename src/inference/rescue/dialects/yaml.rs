@@ -21,9 +21,13 @@ pub(super) fn read(page: &mut Page<'_>, mark: usize, offer: &Offer) -> Option<Un
     };
     let rest = page.slice(inside..page.bytes().len());
     let lead = rest.len() - rest.trim_start().len();
+    // The key first: a line may be as long as the text.
+    if !NAME_KEYS.iter().any(|key| rest.trim_start().strip_prefix(key).is_some_and(|behind| behind.starts_with(':'))) {
+        return None;
+    }
     let name_line = first_line(rest.trim_start());
-    let (key, name) = entry(name_line)?;
-    let tool = offered(offer, scalar(name)).filter(|_| NAME_KEYS.contains(&key))?;
+    let (_, name) = entry(name_line)?;
+    let tool = offered(offer, scalar(name))?;
     // Unclosed, the last line may be cut off.
     let body = rest.get(lead + name_line.len()..)?;
     let body = body.get(..length(body, closing)?)?;
