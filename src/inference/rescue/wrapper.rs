@@ -13,10 +13,10 @@ pub(super) struct Wrapper {
 /// The tag at the start of a text, taken off.
 pub(super) fn strip_tag(text: &str) -> Option<&str> {
     // Asked at every character of a packing; few begin a tag.
-    if !text.starts_with(['<', '[', '>', 'A']) {
+    let beginning = text.as_bytes().get(..2);
+    if !matches!(beginning, Some([b'<' | b'>' | b'A', _] | [b'[', b'T' | b'/'])) {
         return None;
     }
-    let beginning = text.as_bytes().get(..2);
     tags().filter(|tag| tag.as_bytes().get(..2) == beginning).find_map(|tag| text.strip_prefix(tag))
 }
 

@@ -21,13 +21,11 @@ pub(super) fn read(page: &mut Page<'_>, mark: usize, offer: &Offer) -> Option<Un
     };
     let rest = page.slice(inside..page.bytes().len());
     let lead = rest.len() - rest.trim_start().len();
-    // The key first: a line may be as long as the text.
-    if !NAME_KEYS.iter().any(|key| rest.trim_start().strip_prefix(key).is_some_and(|behind| behind.starts_with(':'))) {
-        return None;
-    }
-    let name_line = first_line(rest.trim_start());
-    let (_, name) = entry(name_line)?;
-    let tool = offered(offer, scalar(name))?;
+    let first = rest.trim_start();
+    // A line may be as long as the text, and this is read before every tag.
+    let name_line = first_line(first.get(..first.floor_char_boundary(NAME_LINE_BYTES_MAX))?);
+    let (key, name) = entry(name_line)?;
+    let tool = offered(offer, scalar(name)).filter(|_| NAME_KEYS.contains(&key))?;
     // Unclosed, the last line may be cut off.
     let body = rest.get(lead + name_line.len()..)?;
     let body = body.get(..length(body, closing)?)?;
@@ -93,6 +91,9 @@ fn scalar(value: &str) -> &str {
 fn has_parameter(tool: &Tool, key: &str) -> bool {
     tool.parameters.get("properties").and_then(|properties| properties.get(key)).is_some()
 }
+
+/// Room for a key and a tool's name.
+const NAME_LINE_BYTES_MAX: usize = 256;
 
 const NAME_KEYS: [&str; 3] = ["name", "tool", "function"];
 const ARGUMENT_KEYS: [&str; 3] = ["arguments", "args", "parameters"];
