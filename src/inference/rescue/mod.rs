@@ -1,8 +1,9 @@
 //! Reads the tool calls that a model wrote as text instead of making them.
 //!
 //! Promises: without a tag or a token that says so, only offered tools are called; nothing inside
-//! reasoning, inside another call's arguments, in code or merely quoted in an answer is a call;
-//! arguments are never invented; and the time is linear in the text, whatever stands in it.
+//! reasoning, inside another call's arguments, in code or merely quoted in an answer is a call, save
+//! a program of nothing but calls at a reply's end; arguments are never invented; and the time is
+//! linear in the text, whatever stands in it. docs/dialects.md has the forms.
 
 use crate::inference::offer::{Offer, Tool};
 
