@@ -4,9 +4,10 @@
 # make fuzz       each fuzz target for SECONDS=300, keeping what it learns
 # make lint       what is checked without running anything
 # make bench      toolgate beside nginx and the direct connection
+# make reliability  right answers of a small real model, with and without toolgate (CASES=8, CONFIGS=direct,never: a part)
 # make docker     the container image
 
-.PHONY: run test test-fast fuzz lint release bench docker
+.PHONY: run test test-fast fuzz lint release bench reliability docker
 
 run: release
 	@tests/real/run.sh
@@ -36,6 +37,9 @@ release:
 
 bench: release
 	@benches/run.sh
+
+reliability: release
+	@tests/reliability/run.sh
 
 docker:
 	docker build -f docker/Dockerfile -t toolgate .
