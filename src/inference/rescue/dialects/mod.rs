@@ -162,7 +162,7 @@ const READERS: &[(&str, u8, Read)] = &[
     ("(", b'<', pythonic::read_tag),
     ("(", b'[', pythonic::read_list),
     ("(", b'(', pythonic::read_text),
-    ("```", b'`', pythonic::read_fence),
+    ("(", b'`', pythonic::read_fence),
     ("{", b'{', json::read),
     ("{", b'[', json::read),
 ];

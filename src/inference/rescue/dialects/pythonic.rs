@@ -95,7 +95,10 @@ fn statements(page: &Page<'_>, start: usize, offer: &Offer, marker: Marker) -> O
 /// A call of an offered tool, which may be printed, as in a program that shows its result.
 fn statement(reader: &mut Reader<'_>, offer: &Offer) -> Option<Candidate> {
     let before = reader.at;
-    let is_printed = offered(offer, "print").is_none() && reader.eat("print(");
+    let is_printed = reader.eat("print(") && offered(offer, "print").is_none();
+    if !is_printed {
+        reader.at = before;
+    }
     let call = reader.call().and_then(|call| candidate(&call, offer));
     let call = call.filter(|call| call.is_offered && (!is_printed || reader.eat(")")));
     if call.is_none() {
