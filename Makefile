@@ -3,7 +3,7 @@
 # make test-fast  cargo test alone
 # make fuzz       each fuzz target for SECONDS=300, keeping what it learns
 # make lint       what is checked without running anything
-# make bench      toolgate beside nginx and the direct connection
+# make bench      toolgate beside nginx and the direct connection, and its streams (cargo bench: what reading one reply costs)
 # make reliability  right answers of a small real model, with and without toolgate (CASES=8, CONFIGS=direct,never: a part)
 # make docker     the container image
 

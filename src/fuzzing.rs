@@ -1,7 +1,7 @@
 //! The ways by which the fuzz targets reach what is not public. Only there when built with `--cfg fuzzing`, as `fuzz/run.sh` and
 //! cargo-fuzz do; each function hands its input on and returns what came of it.
 
-use crate::inference::{offer::Offer, rescue::suffix::Suffix, respond::message};
+use crate::inference::{self, offer::Offer, rescue::suffix::Suffix, respond::message};
 
 /// What each piece of a call's arguments added to the text of `message`.
 pub fn read_message<'p>(pieces: impl IntoIterator<Item = &'p str>) -> Vec<String> {
@@ -21,4 +21,9 @@ pub fn free_of_calls<'p>(pieces: impl IntoIterator<Item = &'p str>, held_max: us
         suffix.advance(&text, offer)
     };
     pieces.into_iter().map(read).collect()
+}
+
+/// The JSON text of the object that `text` almost is.
+pub fn repair(text: &str) -> Option<String> {
+    inference::repair::repair(text)
 }

@@ -12,7 +12,7 @@
 //!   ▼
 //! Engine::complete ── offer (respond) ── history (repair)
 //!   ▼
-//! Attempts::prompt → Backend::stream → hearing (accumulate, hold) → judge (rescue, validate)
+//! Attempts::prompt (constrain) → Backend::stream → hearing (thinking, forced, accumulate, hold) → judge (rescue, validate, repair, coerce)
 //!   │ what is certain at once    ▲                                           │
 //!   │ all else when it is judged └─────────────── nudge, ask again ──────────┘
 //!   ▼ chat::Event
@@ -30,7 +30,7 @@
 //!   one.
 //! - **A request without tools is not looked into** beyond its top-level fields.
 //! - **Nothing is invented**: a failure is a typed error, never a made-up answer.
-//! - Deliberately absent: inbound authentication, HTTP/2, state that outlives a request (but the compiled tool schemas).
+//! - Deliberately absent: inbound authentication, HTTP/2, state that outlives a request (but the compiled tool schemas and what a backend refused of them).
 
 pub mod agent;
 pub mod api;

@@ -12,6 +12,18 @@ pub struct Report {
     /// What was done to the request's messages before the first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub history: Vec<String>,
+    /// The backend did not read the prompt to its end, by its own count.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub truncated: Option<Truncation>,
+}
+
+/// A prompt that was read in part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Truncation {
+    /// How many tokens the backend says that it read.
+    pub prompt_tokens: u64,
+    /// How many the prompt has at least.
+    pub prompt_tokens_min: u64,
 }
 
 /// How the answer was reached, from least to most intervention.

@@ -16,12 +16,13 @@ use super::{
     offer::{Cache, Offer},
     refusal::{self, Refusal},
     terms::{Shown, Terms},
+    truncation,
 };
 use crate::{
     backend::{self, Backend, Offered, Prompt},
     chat::{
         Event, FinishReason, Message, Meta, Reply, Report, Request, ToolChoice, Usage,
-        report::{Attempt, Fault, Guardrail},
+        report::{Attempt, Fault, Guardrail, Truncation},
     },
 };
 
@@ -102,6 +103,7 @@ struct Attempts {
     is_forced: bool,
     /// The tool whose arguments were wrong last.
     pinned: Option<String>,
+    truncated: Option<Truncation>,
 }
 
 /// The highest temperature that servers accept.
@@ -129,6 +131,7 @@ impl Attempts {
             goes_on: false,
             is_forced: false,
             pinned: None,
+            truncated: None,
         }
     }
 
@@ -221,6 +224,7 @@ impl Attempts {
             },
         };
         self.usage += reply.usage;
+        self.notice_truncation(reply.usage);
         self.meta.get_or_insert_with(|| reply.meta.clone());
         let mut note = Attempt { forced: self.is_forced, ..Attempt::default() };
         let correction = match judge::judge(reply, stuck, Terms { shown, ..self.terms() }, &mut note) {
@@ -249,6 +253,13 @@ impl Attempts {
         self.exhausted = true;
         let failure = || Error::RetriesExhausted { report: self.report(), last_fault: correction.detail };
         correction.fallback.map(Some).ok_or_else(failure)
+    }
+
+    fn notice_truncation(&mut self, usage: Usage) {
+        if let Some(truncation) = truncation::of(&self.request, usage) {
+            tracing::warn!(?truncation, "the backend did not read the prompt to its end: its context is too small");
+            self.truncated = Some(truncation);
+        }
     }
 
     /// Leaves out what the backend's grammar may have stumbled over: the forced form, then what is unusual in the tools' schemas. Returns
@@ -308,7 +319,7 @@ impl Attempts {
         } else {
             Guardrail::Clean
         };
-        Report { guardrail, attempts: self.history.clone(), history: self.changes.clone() }
+        Report { guardrail, attempts: self.history.clone(), history: self.changes.clone(), truncated: self.truncated }
     }
 
     /// The answer as events.

@@ -18,12 +18,13 @@ mod judge;
 mod nudge;
 pub mod offer;
 mod refusal;
-mod repair;
+pub(crate) mod repair;
 mod repetition;
 pub mod rescue;
 pub mod respond;
 mod terms;
 mod thinking;
+mod truncation;
 mod validate;
 
 #[cfg(test)]

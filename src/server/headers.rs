@@ -13,6 +13,7 @@ const EXPLAIN: HeaderName = HeaderName::from_static("x-toolgate-explain");
 const DISABLE: HeaderName = HeaderName::from_static("x-toolgate-disable");
 const ATTEMPTS: HeaderName = HeaderName::from_static("x-toolgate-attempts");
 const GUARDRAIL: HeaderName = HeaderName::from_static("x-toolgate-guardrail");
+const CONTEXT: HeaderName = HeaderName::from_static("x-toolgate-context");
 
 /// A longer id is not taken over from a client: it would end up in every log line.
 const REQUEST_ID_BYTES_MAX: usize = 128;
@@ -60,6 +61,9 @@ pub(super) fn guardrails(headers: &HeaderMap, guardrails: Guardrails) -> Result<
 pub(super) fn report(headers: &mut HeaderMap, report: &Report) {
     headers.insert(ATTEMPTS, HeaderValue::from(report.attempts.len()));
     headers.insert(GUARDRAIL, HeaderValue::from_static(report.guardrail.as_str()));
+    if report.truncated.is_some() {
+        headers.insert(CONTEXT, HeaderValue::from_static("truncated"));
+    }
 }
 
 #[cfg(test)]

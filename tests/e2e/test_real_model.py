@@ -134,6 +134,14 @@ def test_no_call_where_none_is_allowed(toolgate):
     assert answer.choice["message"]["content"]
 
 
+def test_required_alone_is_no_help_upstream(llama):
+    # The server forbids the end of the text until its own form of a call comes, and this model knows another: it goes on to the limit.
+    answer = llama.chat(weather(tool_choice="required", max_tokens=120))
+    assert answer.status == 200
+    assert answer.choice["finish_reason"] == "length"
+    assert not answer.choice["message"].get("tool_calls")
+
+
 @pytest.mark.parametrize("tool_choice", ["required", {"type": "function", "function": {"name": "get_weather"}}])
 def test_a_call_where_one_is_required(toolgate, tool_choice):
     answer = toolgate.chat(weather(tool_choice=tool_choice))

@@ -22,7 +22,7 @@ use serde_json::{Map, Value};
 /// The JSON text of the object that `text` almost is: `text` itself when it is one.
 ///
 /// `text` must be whole. What a length limit cut off may look whole when it is closed.
-pub(super) fn repair(text: &str) -> Option<String> {
+pub(crate) fn repair(text: &str) -> Option<String> {
     let mut text = Cow::Borrowed(text);
     for _ in 0..ENCODINGS_MAX {
         let Some(decoded) = decoded(&text) else { break };

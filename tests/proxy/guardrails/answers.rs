@@ -165,3 +165,14 @@ async fn unknown_fields_reach_the_backend_and_it_always_streams() {
         (&"application/json".parse().unwrap(), &"text/event-stream".parse().unwrap())
     );
 }
+
+#[tokio::test]
+async fn a_prompt_that_the_backend_read_in_part_is_told() {
+    let long = question_with(json!({"messages": [{"role": "user", "content": "What is the weather in Paris? ".repeat(1000)}]}));
+    let (proxy, _upstream) = proxy_before([paris().costing([2048, 5, 0]), paris().costing([8000, 5, 0])]).await;
+    let answer = proxy.ask_with(&long, &[("x-toolgate-explain", "1")]).await;
+    assert_eq!((answer.header("x-toolgate-context"), answer.calls().len()), ("truncated", 1));
+    assert_eq!(answer.json()["toolgate"]["truncated"]["prompt_tokens"], 2048);
+    let answer = proxy.ask(&long).await;
+    assert!(!answer.headers.contains_key("x-toolgate-context"));
+}
