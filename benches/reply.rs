@@ -23,7 +23,8 @@ struct Script(String);
 impl Backend for Script {
     fn stream(&self, _: Prompt) -> Events {
         let pieces = self.0.as_bytes().chunks(4).map(|piece| Event::Content(String::from_utf8_lossy(piece).into_owned()));
-        let events: Vec<_> = [Event::Started(Meta::default())].into_iter().chain(pieces).chain([Event::Finished(FinishReason::Stop)]).collect();
+        let events: Vec<_> =
+            [Event::Started(Meta::default())].into_iter().chain(pieces).chain([Event::Finished(FinishReason::Stop)]).collect();
         Box::pin(stream::iter(events.into_iter().map(Ok)))
     }
 }

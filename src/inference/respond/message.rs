@@ -11,6 +11,8 @@ pub(crate) struct Reader {
     key: Vec<u8>,
     /// Bytes of the message that are not yet whole characters.
     partial: Vec<u8>,
+    /// What stands behind a quote of which it is not clear whether it ends the message.
+    behind_quote: Vec<u8>,
     /// The first half of a surrogate pair.
     high: Option<u16>,
     /// What was read since it was taken last.
@@ -32,6 +34,8 @@ enum State {
     KeyEscape,
     /// In the message.
     Message,
+    /// Behind a quote in the message, which ends it if a brace, or a comma and a key, follow: `true` once the comma was seen.
+    Quote(bool),
     /// In the message, after a backslash.
     Escape,
     /// In the message, after `\u` and so many digits with this value.
@@ -81,6 +85,7 @@ impl Reader {
                 _ => State::Skipped(false),
             },
             State::Message => self.message(byte),
+            State::Quote(comma) => self.quote(byte, comma),
             State::Escape => self.escape(byte),
             State::Unicode(digits, value) => self.unicode(byte, digits, value),
             State::Done => State::Done,
@@ -116,7 +121,8 @@ impl Reader {
             b'\\' => return State::Escape,
             b'"' => {
                 self.unpair();
-                return State::Done;
+                self.behind_quote.clear();
+                return State::Quote(false);
             }
             _ => {
                 self.unpair();
@@ -124,6 +130,26 @@ impl Reader {
             }
         }
         State::Message
+    }
+
+    /// A quote that a model forgot to escape does not end the message.
+    fn quote(&mut self, byte: u8, comma: bool) -> State {
+        match byte {
+            b' ' | b'\t' | b'\n' | b'\r' => {}
+            b'}' => return State::Done,
+            b'"' if comma => return State::Done,
+            b',' if !comma => {
+                self.behind_quote.push(byte);
+                return State::Quote(true);
+            }
+            _ => {
+                self.partial.push(b'"');
+                self.partial.append(&mut self.behind_quote);
+                return self.message(byte);
+            }
+        }
+        self.behind_quote.push(byte);
+        State::Quote(comma)
     }
 
     fn escape(&mut self, byte: u8) -> State {
@@ -224,6 +250,9 @@ mod tests {
         check(r#"{"message":"lone \ud83d and \ude00 halves \ud83d"}"#, "lone \u{fffd} and \u{fffd} halves \u{fffd}");
         check(r#"{"message":"C:\users\u00zz"}"#, r"C:\users\u00zz");
         check(r#"{"message":"half of i"#, "half of i");
+        check(r#"{"message":"He said "hi" and "bye""}"#, r#"He said "hi" and "bye""#);
+        check(r#"{"message":"one "two", three" , "x":"y"}"#, r#"one "two", three"#);
+        check(r#"{"message":"the end",}"#, "the end");
         check(r#"{"message":"a cut one \u00"#, "a cut one ");
         check(r#"{"message":"a smile \ud83d\ude"#, "a smile ");
         check(r#"{"message":"back\"#, "back");
