@@ -55,9 +55,14 @@ impl Reply {
 }
 
 impl Reply {
-    /// The text before the first call, parted from what follows; empty when it is blank.
-    pub fn lead(&self) -> String {
-        let before = self.calls_at.and_then(|at| self.content.get(..at)).unwrap_or(&self.content);
+    /// The text before the first call.
+    pub fn before_calls(&self) -> &str {
+        self.calls_at.and_then(|at| self.content.get(..at)).unwrap_or(&self.content)
+    }
+
+    /// The text before the first call without its first bytes, parted from what follows; empty when it is blank.
+    pub fn lead(&self, without: usize) -> String {
+        let before = self.before_calls().get(without..).unwrap_or_default();
         if before.trim().is_empty() { String::new() } else { format!("{before}{PARAGRAPH}") }
     }
 }

@@ -25,17 +25,15 @@ impl Accumulator {
         Self { reply: Reply::default(), ids: HashSet::new(), bytes_max, bytes: 0, look_at: WHITE_SPACE_MAX }
     }
 
-    /// Takes the next event. Fails when the reply exceeds the limit.
-    pub(super) fn push(&mut self, mut event: Event) -> Result<(), Error> {
-        self.charge(&event)?;
+    /// Takes the next event.
+    pub(super) fn push(&mut self, mut event: Event) {
         if let Event::CallStarted(call) = &mut event {
             self.give_id(call);
         }
         self.reply.add(event);
-        Ok(())
     }
 
-    /// Counts an event that is not kept.
+    /// Counts an event of the backend. Fails when the reply exceeds the limit.
     pub(super) fn charge(&mut self, event: &Event) -> Result<(), Error> {
         self.bytes += size(event);
         if self.bytes > self.bytes_max { Err(Error::ReplyTooLong(self.bytes_max)) } else { Ok(()) }

@@ -15,6 +15,7 @@ use super::{
     judge::{self, Answer, Correction, Verdict},
     offer::{Cache, Offer},
     refusal::{self, Refusal},
+    rescue,
     terms::{Shown, Terms},
     truncation,
 };
@@ -101,10 +102,20 @@ struct Attempts {
     goes_on: bool,
     /// Whether the form of the reply that is awaited is forced.
     is_forced: bool,
+    /// Whether the backend refused to force a form in this request.
+    is_unforced: bool,
+    /// Whether the tools' schemas go up reduced.
+    is_reduced: bool,
+    /// Whether the reply that was corrected made several calls: a form has room for one.
+    had_several_calls: bool,
     /// The tool whose arguments were wrong last.
     pinned: Option<String>,
     truncated: Option<Truncation>,
 }
+
+/// The fields by which clients say what form the reply has: OpenAI's, llama-server's and vLLM's.
+const OWN_FORMS: [&str; 7] =
+    ["response_format", "grammar", "json_schema", "structured_outputs", "guided_json", "guided_regex", "guided_grammar"];
 
 /// The highest temperature that servers accept.
 const TEMPERATURE_MAX: f64 = 2.0;
@@ -130,6 +141,9 @@ impl Attempts {
             started: false,
             goes_on: false,
             is_forced: false,
+            is_unforced: false,
+            is_reduced: false,
+            had_several_calls: false,
             pinned: None,
             truncated: None,
         }
@@ -137,12 +151,11 @@ impl Attempts {
 
     /// What the model is asked now.
     fn prompt(&mut self) -> Prompt {
+        self.is_reduced = self.is_reduced || self.offer.refuses_schemas();
         let json = self.offer.json.as_ref();
         let offered = match (&self.request.tool_choice, json) {
             (ToolChoice::None, _) => Offered::Withheld,
-            _ if self.offer.refuses_schemas() => {
-                Offer::reduced(json.unwrap_or(&self.request.tools_json)).map_or(Offered::AsRequested, Offered::Instead)
-            }
+            _ if self.is_reduced => Offer::reduced(json.unwrap_or(&self.request.tools_json)).map_or(Offered::AsRequested, Offered::Instead),
             (_, Some(json)) => Offered::Instead(json.clone()),
             (_, None) => Offered::AsRequested,
         };
@@ -154,15 +167,26 @@ impl Attempts {
     /// The form that the reply is forced into, if any: never beside one that the client wants.
     fn form(&self) -> Option<Bytes> {
         let choice = &self.request.tool_choice;
-        let must_call = self.offer.responds || matches!(choice, ToolChoice::Required | ToolChoice::Named(_));
         let wanted = match self.engine.config.constrain {
             Constrain::Never => false,
-            Constrain::OnRetry => !self.history.is_empty(),
-            Constrain::Always => must_call,
+            Constrain::OnRetry => !self.history.is_empty() && !self.had_several_calls,
+            Constrain::Always => !self.had_several_calls,
         };
-        let may = self.guardrails.validate && !matches!(choice, ToolChoice::None | ToolChoice::Other);
-        let is_free = || self.request.field("response_format").is_none_or(|form| form.as_ref() == b"null");
-        if wanted && may && is_free() { self.offer.form(self.pinned.as_deref()) } else { None }
+        // Where text is an answer, and there is no tool to say it with, a form would forbid it.
+        let must_call = self.offer.responds || self.terms().call_is_due();
+        let may = self.guardrails.validate && !matches!(choice, ToolChoice::None | ToolChoice::Other) && !self.is_unforced;
+        if wanted && may && must_call && !self.has_own_form() { self.offer.form(self.pinned.as_deref()) } else { None }
+    }
+
+    /// Whether the client itself says what form the reply has.
+    fn has_own_form(&self) -> bool {
+        let is_text = |form: &Bytes| {
+            let kind =
+                serde_json::from_slice::<serde_json::Value>(form).ok().and_then(|form| form.get("type")?.as_str().map(str::to_owned));
+            form.as_ref() == b"null" || kind.as_deref() == Some("text")
+        };
+        let sets = |name: &str| self.request.field(name).is_some_and(|form| !is_text(form));
+        self.request.fields.iter().any(|(name, _)| OWN_FORMS.contains(&name.as_str()) && sets(name))
     }
 
     /// The sampling of a retry, where the request says how to sample: the same again would as likely go wrong again.
@@ -218,11 +242,16 @@ impl Attempts {
             Err(error) if shown.any() => return Err(error),
             Err(error) => match refusal::read(&error) {
                 Refusal::Grammar if self.asks_for_less() => return Ok(None),
-                Refusal::Unparsed(said) => Reply { content: said, finish: Some(FinishReason::Stop), ..Reply::default() },
+                // As text it would be the end of one at best: it is a call, or something to correct.
+                Refusal::Unparsed(said) if !self.terms().text_is_welcome() || rescue::rescue(&said, 0, &self.offer).is_some() => {
+                    Reply { content: said, finish: Some(FinishReason::Stop), ..Reply::default() }
+                }
                 _ if self.goes_on => return Err(error),
                 _ => return Ok(Some((self.settle_for_text(error)?, hold))),
             },
         };
+        // What was left out was what the backend stumbled over.
+        self.offer.note_refused(self.is_unforced, self.is_reduced);
         self.usage += reply.usage;
         self.notice_truncation(reply.usage);
         self.meta.get_or_insert_with(|| reply.meta.clone());
@@ -246,6 +275,7 @@ impl Attempts {
         if shown.calls == 0 && self.may_retry(correction.fault) {
             self.corrections.extend(correction.messages);
             self.pinned = correction.tool;
+            self.had_several_calls = correction.had_several_calls;
             self.fallback = correction.fallback;
             self.goes_on |= shown.any();
             return Ok(None);
@@ -256,7 +286,12 @@ impl Attempts {
     }
 
     fn notice_truncation(&mut self, usage: Usage) {
-        if let Some(truncation) = truncation::of(&self.request, usage) {
+        let tools = match (&self.request.tool_choice, &self.offer.json) {
+            (ToolChoice::None, _) => &Bytes::new(),
+            (_, Some(json)) => json,
+            (_, None) => &self.request.tools_json,
+        };
+        if let Some(truncation) = truncation::of(&self.request.messages, tools, usage) {
             tracing::warn!(?truncation, "the backend did not read the prompt to its end: its context is too small");
             self.truncated = Some(truncation);
         }
@@ -267,13 +302,14 @@ impl Attempts {
     fn asks_for_less(&mut self) -> bool {
         if self.is_forced {
             tracing::warn!("the backend cannot force the form of a call: going on without it");
-            self.offer.note_form_refused();
+            self.is_unforced = true;
             return true;
         }
-        if self.offer.refuses_schemas() || self.request.tool_choice == ToolChoice::None {
+        if self.is_reduced || self.has_own_form() || self.request.tool_choice == ToolChoice::None {
             return false;
         }
-        let left_out = self.offer.note_schemas_refused();
+        self.is_reduced = true;
+        let left_out = self.offer.left_out();
         tracing::warn!(?left_out, "the backend cannot build a grammar from the tools' schemas: going on without what is unusual in them");
         true
     }

@@ -3,6 +3,8 @@
 //! Servers turn a schema into a grammar and refuse, or build wrongly, what their grammars cannot say. A schema is reduced here to what
 //! llama-server's converter (build 11434) was seen to build right; what the model writes is checked against the original in any case.
 
+use std::cell::Cell;
+
 use serde_json::{Map, Value, json};
 
 use super::offer::Tool;
@@ -11,6 +13,8 @@ use super::offer::Tool;
 const COUNT_MAX: u64 = 256;
 /// How deep references are followed. A schema that goes deeper accepts anything there.
 const DEPTH_MAX: usize = 12;
+/// How many schemas are written out for one tool, since each reference is.
+const NODES_MAX: usize = 2000;
 
 /// The schema of one call of one of `tools`.
 pub(super) fn form<'t>(tools: impl Iterator<Item = &'t Tool>) -> Value {
@@ -29,7 +33,7 @@ pub(super) fn form<'t>(tools: impl Iterator<Item = &'t Tool>) -> Value {
 
 /// The schema of a tool's arguments, which are always an object.
 pub(super) fn arguments(parameters: &Value) -> Value {
-    let mut reduced = match reduced(parameters, parameters, DEPTH_MAX) {
+    let mut reduced = match reduced(parameters, &Root { schema: parameters, nodes: Cell::new(NODES_MAX) }, DEPTH_MAX) {
         Value::Object(schema) => schema,
         _ => Map::new(),
     };
@@ -59,17 +63,21 @@ fn compare(path: &str, original: &Value, reduced: &Value, found: &mut Vec<String
     }
 }
 
-fn reduced(schema: &Value, root: &Value, depth: usize) -> Value {
+/// What references lead to, and how many more schemas are looked at.
+struct Root<'s> {
+    schema: &'s Value,
+    nodes: Cell<usize>,
+}
+
+fn reduced(schema: &Value, root: &Root<'_>, depth: usize) -> Value {
+    let nodes = root.nodes.get();
     let Value::Object(schema) = schema else { return json!({}) };
-    if depth == 0 {
+    if depth == 0 || nodes == 0 {
         return json!({});
     }
-    if let Some(reference) = schema.get("$ref").and_then(Value::as_str) {
-        let target = reference.strip_prefix('#').and_then(|pointer| root.pointer(pointer));
-        return target.map_or_else(|| json!({}), |target| reduced(target, root, depth - 1));
-    }
-    if let Some(Value::Array(parts)) = schema.get("allOf") {
-        return reduced(&Value::Object(merged(schema, parts)), root, depth - 1);
+    root.nodes.set(nodes - 1);
+    if schema.contains_key("$ref") || schema.contains_key("allOf") {
+        return reduced(&Value::Object(merged(schema, root)), root, depth - 1);
     }
     let down = |schema: &Value| reduced(schema, root, depth - 1);
     let list = |schemas: &Value| Value::Array(schemas.as_array().into_iter().flatten().map(down).collect());
@@ -118,16 +126,23 @@ fn types(value: &Value) -> Option<Value> {
     }
 }
 
-/// `schema` and the parts of its `allOf` as one: properties and required names together, of all else the first.
-fn merged(schema: &Map<String, Value>, parts: &[Value]) -> Map<String, Value> {
+/// `schema`, what it refers to and the parts of its `allOf` as one: properties and required names together, of all else the first.
+fn merged(schema: &Map<String, Value>, root: &Root<'_>) -> Map<String, Value> {
     let mut whole = schema.clone();
+    whole.shift_remove("$ref");
     whole.shift_remove("allOf");
-    for (key, value) in parts.iter().filter_map(Value::as_object).flatten() {
-        match (whole.get_mut(key), value) {
-            (Some(Value::Object(known)), Value::Object(more)) => known.extend(more.clone()),
-            (Some(Value::Array(known)), Value::Array(more)) if key == "required" => known.extend(more.iter().cloned()),
+    let target = |schema: &Map<String, Value>| {
+        let pointer = schema.get("$ref").and_then(Value::as_str).and_then(|reference| reference.strip_prefix('#'));
+        pointer.and_then(|pointer| root.schema.pointer(pointer)).and_then(Value::as_object).cloned()
+    };
+    let parts = schema.get("allOf").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_object);
+    let parts = parts.map(|part| target(part).unwrap_or_else(|| part.clone()));
+    for (key, value) in target(schema).into_iter().chain(parts).flatten() {
+        match (whole.get_mut(&key), value) {
+            (Some(Value::Object(known)), Value::Object(more)) => known.extend(more),
+            (Some(Value::Array(known)), Value::Array(more)) if key == "required" => known.extend(more),
             (Some(_), _) => {}
-            (None, value) => drop(whole.insert(key.clone(), value.clone())),
+            (None, value) => drop(whole.insert(key, value)),
         }
     }
     whole
@@ -154,7 +169,8 @@ mod tests {
 
     #[test]
     fn a_schema_is_reduced_to_what_a_grammar_can_say() {
-        let check = |schema: Value, expected: Value| assert_eq!(reduced(&schema, &schema, DEPTH_MAX), expected, "{schema}");
+        let whole = |schema: &Value| reduced(schema, &Root { schema, nodes: Cell::new(NODES_MAX) }, DEPTH_MAX);
+        let check = |schema: Value, expected: Value| assert_eq!(whole(&schema), expected, "{schema}");
         check(json!({"type": "string", "pattern": "[A-Z]+", "maxLength": 100_000}), json!({"type": "string"}));
         check(json!({"type": "string", "minLength": 2, "format": "email"}), json!({"type": "string", "minLength": 2}));
         check(json!({"type": "array", "items": {"type": "file"}, "minItems": 5000}), json!({"type": "array", "items": {}}));
@@ -171,8 +187,15 @@ mod tests {
             json!({"allOf": [{"properties": {"a": {}}, "required": ["a"]}, {"properties": {"b": {}}, "required": ["b"]}]}),
             json!({"properties": {"a": {}, "b": {}}, "required": ["a", "b"]}),
         );
+        check(
+            json!({"allOf": [{"$ref": "#/$defs/a"}, {"properties": {"b": {}}}], "$defs": {"a": {"properties": {"a": {}}}}}),
+            json!({"properties": {"a": {}, "b": {}}}),
+        );
         let circle = json!({"properties": {"n": {"$ref": "#"}}});
-        assert!(reduced(&circle, &circle, DEPTH_MAX).pointer("/properties/n/properties/n").is_some());
+        assert!(whole(&circle).pointer("/properties/n/properties/n").is_some());
+        let members: Map<String, Value> = (0..20).map(|n| (format!("m{n}"), json!({"$ref": "#"}))).collect();
+        let wide = json!({"type": "object", "properties": members});
+        assert!(whole(&wide).to_string().len() < 1 << 18);
     }
 
     #[test]

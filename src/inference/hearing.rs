@@ -30,7 +30,7 @@ pub(super) struct Hearing {
     /// Where the form of a call was asked for.
     forced: Option<forced::Reader>,
     repetition: Repetition,
-    /// What is followed for repetition: reasoning, content, or a call by its number.
+    /// What is followed for repetition.
     followed: Followed,
     reply: Accumulator,
     hold: Hold,
@@ -51,7 +51,7 @@ enum Over {
 enum Followed {
     Reasoning,
     Content,
-    Call(usize),
+    Calls,
 }
 
 /// How far a reply has come.
@@ -116,12 +116,25 @@ impl Hearing {
         let mut shown = Vec::new();
         match event {
             Err(error) => self.over = Some(Over::Failed(error.into())),
-            Ok(event) => {
+            Ok(mut event) => {
+                // Before anything is held back of it: what is held counts too.
+                let repeats = self.cut_where_it_repeats(&mut event);
+                if let Err(error) = self.reply.charge(&event) {
+                    self.over = Some(Over::Failed(error));
+                    return shown;
+                }
                 for event in self.told_apart(event) {
                     if self.over.is_none() {
-                        self.over = self.take_one(event, terms, &mut shown).unwrap_or_else(|error| Some(Over::Failed(error)));
+                        self.over = self.take_one(event, terms, &mut shown);
                     }
                 }
+                let is_whole = self.forced.as_ref().is_some_and(forced::Reader::is_whole);
+                let ended = || match () {
+                    () if repeats => Some(Over::Stuck(Stuck::Repeats)),
+                    () if is_whole => Some(Over::Enough(Mark::of(self.reply.reply()))),
+                    () => None,
+                };
+                self.over = self.over.take().or_else(ended);
             }
         }
         shown
@@ -136,10 +149,9 @@ impl Hearing {
         }
     }
 
-    fn take_one(&mut self, mut event: Event, terms: Terms<'_>, shown: &mut Vec<Event>) -> Result<Option<Over>, Error> {
-        let repeats = self.cut_where_it_repeats(&mut event);
+    fn take_one(&mut self, event: Event, terms: Terms<'_>, shown: &mut Vec<Event>) -> Option<Over> {
         let heard = Heard::in_event(&event);
-        shown.extend(self.gather(event)?);
+        shown.extend(self.gather(event));
         if let Some(event) = self.hold.show(heard, self.reply.reply(), terms) {
             // What led to it comes first.
             shown.extend(self.reply.take_reasoning());
@@ -147,17 +159,17 @@ impl Hearing {
         }
         let reply = self.reply.reply();
         if self.hold.holds_text() && reply.calls.is_empty() && reply.content.len() > terms.config.held_bytes_max {
-            if !terms.is_last {
+            if !terms.is_last && !terms.text_is_welcome() {
                 self.reply.cut_content(terms.config.held_bytes_max);
-                return Ok(Some(Over::Stuck(Stuck::TooLong)));
+                return Some(Over::Stuck(Stuck::TooLong));
             }
-            shown.extend(self.hold.release(reply, terms));
+            let text = self.hold.release(reply, terms);
+            shown.extend(self.reply.take_reasoning());
+            shown.extend(text);
         }
-        if repeats {
-            return Ok(Some(Over::Stuck(Stuck::Repeats)));
-        }
+        let reply = self.reply.reply();
         let is_enough = self.hold.is_enough(heard, reply, terms) || self.reply.is_padded(|reply| terms.is_padded_call(reply));
-        Ok(is_enough.then(|| Over::Enough(Mark::of(self.reply.reply()))))
+        is_enough.then(|| Over::Enough(Mark::of(self.reply.reply())))
     }
 
     /// After a reply held enough: takes what is on its way already, which may be all of it with its usage.
@@ -167,10 +179,11 @@ impl Hearing {
         }
         let until = Instant::now() + CATCH_UP;
         while let Ok(Some(Ok(event))) = tokio::time::timeout_at(until, events.next()).await {
+            if self.reply.charge(&event).is_err() {
+                return;
+            }
             for event in self.told_apart(event) {
-                if self.gather(event).is_err() {
-                    return;
-                }
+                self.gather(event);
             }
         }
     }
@@ -191,13 +204,15 @@ impl Hearing {
     }
 
     /// Puts `event` into the reply. Returns it where it is shown instead of kept.
-    fn gather(&mut self, event: Event) -> Result<Option<Event>, Error> {
+    fn gather(&mut self, event: Event) -> Option<Event> {
         match event {
             event @ Event::Reasoning(_) if self.reasoning != Reasoning::Hold || self.hold.shown().any() => {
-                self.reply.charge(&event)?;
-                Ok((self.reasoning != Reasoning::Drop).then_some(event))
+                (self.reasoning != Reasoning::Drop).then_some(event)
             }
-            event => self.reply.push(event).map(|()| None),
+            event => {
+                self.reply.push(event);
+                None
+            }
         }
     }
 
@@ -206,8 +221,14 @@ impl Hearing {
         let (followed, text) = match event {
             Event::Reasoning(text) => (Followed::Reasoning, text),
             Event::Content(text) => (Followed::Content, text),
-            Event::CallStarted(call) => (Followed::Call(self.reply.reply().calls.len()), &mut call.arguments),
-            Event::CallArguments { index, fragment } => (Followed::Call(*index), fragment),
+            Event::CallStarted(call) => {
+                // The same call again and again is a repetition too.
+                if self.followed == Followed::Calls && self.repetition.push(call.name.as_bytes()).is_some() {
+                    return true;
+                }
+                (Followed::Calls, &mut call.arguments)
+            }
+            Event::CallArguments { fragment, .. } => (Followed::Calls, fragment),
             _ => return false,
         };
         if std::mem::replace(&mut self.followed, followed) != followed {

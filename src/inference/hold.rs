@@ -194,7 +194,7 @@ impl Hold {
                 return None;
             }
             self.shown.spoke = true;
-            let lead = if terms.goes_on { PARAGRAPH.to_owned() } else { reply.lead() };
+            let lead = if terms.goes_on { PARAGRAPH.to_owned() } else { reply.lead(terms.unopened_reasoning(reply, self.shown.text)) };
             self.pending.insert_str(0, lead.get(self.shown.text..).unwrap_or_default());
         }
         let text = std::mem::take(&mut self.pending);

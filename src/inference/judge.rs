@@ -47,6 +47,8 @@ pub(super) struct Correction {
     pub(super) messages: Vec<Message>,
     /// The tool whose arguments are wrong.
     pub(super) tool: Option<String>,
+    /// Whether the reply made more than one call for the client.
+    pub(super) had_several_calls: bool,
     /// The answer if there is no further attempt: the text, where text is what the model wrote.
     pub(super) fallback: Option<Answer>,
 }
@@ -63,21 +65,24 @@ pub(super) enum Stuck {
 impl Correction {
     /// Of a call that was shown already: it cannot be corrected.
     fn of_shown(detail: String) -> Self {
-        Self { fault: Fault::Arguments, detail, messages: Vec::new(), tool: None, fallback: None }
+        Self { fault: Fault::Arguments, detail, messages: Vec::new(), tool: None, had_several_calls: false, fallback: None }
     }
 }
 
 /// Judges `reply`, and notes what was read out of it or rewritten in `note`.
 pub(super) fn judge(mut reply: Reply, stuck: Option<Stuck>, terms: Terms<'_>, note: &mut Attempt) -> Verdict {
     split_unopened_reasoning(&mut reply, terms);
-    if terms.goes_on && !reply.calls.is_empty() {
+    if terms.goes_on && terms.shown.text == 0 && !reply.calls.is_empty() {
         reply.content.clear();
     }
     let cut = reply.finish.filter(|reason| matches!(reason, FinishReason::Length | FinishReason::ContentFilter));
+    if terms.request.tool_choice == ToolChoice::None {
+        let cut = stuck.map(|_| FinishReason::Length).or(cut);
+        return Verdict::Accept(Answer { cut, ..all_as_text(reply) });
+    }
     match stuck {
         Some(Stuck::Repeats) => return judge_repetition(reply, terms, note),
         Some(Stuck::TooLong) => return judge_text(reply, terms),
-        None if terms.request.tool_choice == ToolChoice::None => return Verdict::Accept(Answer { cut, ..all_as_text(reply) }),
         None => {}
     }
     if let Some(reason) = cut
@@ -116,10 +121,7 @@ impl Terms<'_> {
 
 /// Where the template had opened the model's reasoning, only its end is seen, and only when the reply is whole.
 fn split_unopened_reasoning(reply: &mut Reply, terms: Terms<'_>) {
-    if terms.shown.text > 0 {
-        return;
-    }
-    let thoughts = rescue::reasoning::unopened_end(&reply.content);
+    let thoughts = terms.unopened_reasoning(reply, terms.shown.text);
     if terms.config.reasoning == Reasoning::Drop {
         reply.content.drain(..thoughts);
     } else {
@@ -154,12 +156,12 @@ fn what_there_is(mut reply: Reply, reason: FinishReason, terms: Terms<'_>, note:
 
 /// A reply that says the same over and over is cut off where that was seen. What was shown of it stays the answer.
 fn judge_repetition(reply: Reply, terms: Terms<'_>, note: &mut Attempt) -> Verdict {
-    let messages = nudge::for_repetition(&reply.content, terms.offer, terms.named());
+    let messages = nudge::for_repetition(&reply.content, terms.offer, terms.named(), terms.text_is_welcome());
     let detail = "the reply repeated itself".to_owned();
     match what_there_is(reply, FinishReason::Length, terms, note) {
         Verdict::Accept(answer) if !terms.shown.any() && terms.guardrails.nudge => {
             let fallback = Some(answer).filter(|answer| !answer.content.is_empty() && terms.named().is_none());
-            Verdict::Correct(Correction { fault: Fault::Repetition, detail, messages, tool: None, fallback })
+            Verdict::Correct(Correction { fault: Fault::Repetition, detail, messages, tool: None, had_several_calls: false, fallback })
         }
         verdict => {
             note.detail.get_or_insert(detail);
@@ -198,7 +200,7 @@ fn rescue_calls(reply: &mut Reply, terms: Terms<'_>, note: &mut Attempt) -> Opti
     note.rescued = rescued.calls.iter().map(|call| call.name.clone()).collect();
     let with_id = |call: rescue::Call| Call { id: id::mint("call_"), name: call.name, arguments: call.arguments };
     reply.calls = rescued.calls.into_iter().map(with_id).collect();
-    let around = if terms.goes_on { String::new() } else { rescued.content };
+    let around = if terms.goes_on && terms.shown.text == 0 { String::new() } else { rescued.content };
     let content = std::mem::replace(&mut reply.content, around);
     // They spell the text that is gone.
     reply.logprobs.clear();
@@ -212,7 +214,7 @@ fn judge_text(reply: Reply, terms: Terms<'_>) -> Verdict {
     }
     let messages = nudge::for_text(&answer.content, terms.offer, terms.named());
     let detail = "text where a tool call was due".to_owned();
-    Verdict::Correct(Correction { fault: Fault::Text, detail, messages, tool: None, fallback: Some(answer) })
+    Verdict::Correct(Correction { fault: Fault::Text, detail, messages, tool: None, had_several_calls: false, fallback: Some(answer) })
 }
 
 /// What was found about one call.
@@ -251,8 +253,9 @@ fn judge_calls(mut reply: Reply, said: Option<Answer>, terms: Terms<'_>, note: &
     let Some((fault, detail, tool)) = gravest.map(|complaint| (complaint.fault, complaint.what.clone(), complaint.tool.clone())) else {
         return Verdict::Accept(as_answer(reply, calls));
     };
+    let had_several_calls = calls.iter().filter(|(call, _)| !terms.offer.is_respond(&call.name)).count() > 1;
     let messages = nudge::for_calls(&reply.content, calls.into_iter().map(|(call, judged)| (call, judged.complaint())));
-    Verdict::Correct(Correction { fault, detail, messages, tool, fallback: said })
+    Verdict::Correct(Correction { fault, detail, messages, tool, had_several_calls, fallback: said })
 }
 
 impl Judged {

@@ -21,9 +21,10 @@ pub(super) fn for_text(text: &str, offer: &Offer, named: Option<&str>) -> Vec<Me
 }
 
 /// After a reply that repeated itself. Only its beginning is told, lest the model goes on with it.
-pub(super) fn for_repetition(text: &str, offer: &Offer, named: Option<&str>) -> Vec<Message> {
+pub(super) fn for_repetition(text: &str, offer: &Offer, named: Option<&str>, text_is_welcome: bool) -> Vec<Message> {
     let say = match named {
         Some(name) => format!("That repeated itself without end. Call the tool `{name}` now, once."),
+        None if text_is_welcome => "That repeated itself without end. Say it again in a few words.".to_owned(),
         None => format!("That repeated itself without end. Call one of these tools now, once: {}.", names(offer)),
     };
     answered(beginning(text, EXCERPT_BYTES), say, offer)

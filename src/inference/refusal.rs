@@ -8,7 +8,7 @@ use crate::backend;
 pub(super) enum Refusal {
     /// A schema cannot be turned into a grammar, or no form can be forced.
     Grammar,
-    /// The model spoke, and the server could not read it: this is what it wrote, or the end of that.
+    /// The model spoke, and the server could not read it: this is all that it wrote, or nothing where the server tells less.
     Unparsed(String),
     /// Nothing.
     Other,
@@ -24,14 +24,17 @@ pub(super) fn read(error: &Error) -> Refusal {
     if refusal.status >= 500
         && let Some((_, said)) = message.split_once(UNPARSED)
     {
-        return Refusal::Unparsed(said.split_once(':').map_or("", |(_, said)| said).trim_start().to_owned());
+        // Only from its beginning to its end can a call be read out of it: what stands in the middle may be another's argument.
+        let whole = said.strip_prefix(FROM_THE_BEGINNING).filter(|said| !said.ends_with('…'));
+        return Refusal::Unparsed(whole.unwrap_or_default().trim_start().to_owned());
     }
     let message = message.to_ascii_lowercase();
-    let is_grammar = matches!(refusal.status, 400 | 422 | 500 | 501) && GRAMMAR.iter().any(|word| message.contains(word));
+    let is_grammar = matches!(refusal.status, 400 | 422 | 501) && GRAMMAR.iter().any(|word| message.contains(word));
     if is_grammar { Refusal::Grammar } else { Refusal::Other }
 }
 
 const UNPARSED: &str = "Failed to parse input";
+const FROM_THE_BEGINNING: &str = " at pos 0:";
 
 /// Words that only a refused grammar, schema or form is told in.
 const GRAMMAR: [&str; 5] = ["grammar", "json schema", "json_schema", "response_format", "unable to generate parser"];
@@ -54,6 +57,7 @@ mod tests {
         assert_eq!(refused(400, "the request exceeds the available context size"), Refusal::Other);
         assert_eq!(refused(429, "grammar school is full"), Refusal::Other);
         let said = Refusal::Unparsed("<tool_call>{\"a\": 1}".to_owned());
-        assert_eq!(refused(500, "Failed to parse input at pos 12: <tool_call>{\"a\": 1}"), said);
+        assert_eq!(refused(500, "Failed to parse input at pos 0: <tool_call>{\"a\": 1}"), said);
+        assert_eq!(refused(500, "Failed to parse input at pos 12: {\"a\": 1}"), Refusal::Unparsed(String::new()));
     }
 }

@@ -1,7 +1,7 @@
 //! By what one reply is judged: what was asked, what was offered, what may be shown and what was shown already.
 
-use super::{Config, Guardrails, OnText, offer::Offer};
-use crate::chat::{Call, Request, ToolChoice, reply::PARAGRAPH};
+use super::{Config, Guardrails, OnText, offer::Offer, rescue::reasoning};
+use crate::chat::{Call, Reply, Request, ToolChoice, reply::PARAGRAPH};
 
 /// The terms of one attempt.
 #[derive(Debug, Clone, Copy)]
@@ -63,6 +63,11 @@ impl Terms<'_> {
             ToolChoice::Named(name) => Some(name),
             ToolChoice::Auto | ToolChoice::None | ToolChoice::Required | ToolChoice::Other => None,
         }
+    }
+
+    /// How much at the beginning of `reply` is reasoning that the template had opened. Known only before any of the text was shown.
+    pub(super) fn unopened_reasoning(&self, reply: &Reply, text_shown: usize) -> usize {
+        if text_shown > 0 { 0 } else { reasoning::unopened_end(reply.before_calls()) }
     }
 
     /// `text`, parted from what was shown before this attempt.

@@ -23,6 +23,9 @@ enum State {
     Text,
 }
 
+/// No model writes more white space in front of its reasoning.
+const BLANK_BYTES_MAX: usize = 256;
+
 /// What a text begins with.
 enum Found {
     /// A tag of so many bytes.
@@ -63,12 +66,12 @@ impl Splitter {
                 State::Start(after_reasoning) => {
                     let blank = self.held.len() - self.held.trim_start().len();
                     match opening(self.held.get(blank..).unwrap_or_default()) {
-                        Found::Perhaps => return events,
+                        Found::Perhaps if blank <= BLANK_BYTES_MAX => return events,
                         Found::Tag(length, state) => {
                             self.held.drain(..blank + length);
                             self.state = state;
                         }
-                        Found::Nothing => {
+                        Found::Perhaps | Found::Nothing => {
                             self.held.drain(..if after_reasoning { blank } else { 0 });
                             self.state = State::Text;
                         }

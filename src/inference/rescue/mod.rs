@@ -61,7 +61,10 @@ pub fn rescue(text: &str, shown: usize, offer: &Offer) -> Option<Rescued> {
     let whole = Visible::of(text);
     let (visible, floor) = (whole.text.as_ref(), whole.position(shown));
     let readers = Readers::of(visible)?;
-    let units = Page::new(visible).walk(&readers.marks, |page, mark| readers.read(page, mark, offer));
+    let mut units = Page::new(visible).walk(&readers.marks, |page, mark| readers.read(page, mark, offer));
+    let end = quote::made_up_from(visible, &units).max(floor);
+    let visible = visible.get(..end).unwrap_or(visible);
+    units.retain(|unit| unit.span.end <= end);
     let spots = place::spots(visible, &units);
     let mut blocks = unit::blocks(visible, units.into_iter().zip(spots));
     blocks.retain(|block| block.span.start >= floor);

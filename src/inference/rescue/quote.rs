@@ -4,10 +4,11 @@
 //! for again; so each of these signals suffices to leave the call in the text. Small models lead
 //! in and explain their calls at length, so only what is rare beside a call is a signal.
 
+use memchr::memmem;
 use serde_json::Value;
 
 use super::place::{first_line, last_line};
-use super::unit::{Block, FENCE, is_loose_packing, is_packing, without_leading_tags, without_trailing_tags};
+use super::unit::{Block, FENCE, Unit, is_loose_packing, is_packing, without_leading_tags, without_trailing_tags};
 use crate::inference::offer::Tool;
 
 /// Keeps the blocks that are calls and drops those that are quoted.
@@ -23,10 +24,20 @@ pub(super) fn retain_calls(text: &str, blocks: &mut Vec<Block>) {
     }
 }
 
+/// Where the model goes on with a tool's result, which it can only make up: no call behind it is meant. The end of the text when it does not.
+pub(super) fn made_up_from(text: &str, units: &[Unit]) -> usize {
+    let is_outside = |at: &usize| {
+        let next = units.partition_point(|unit| unit.span.end <= *at);
+        units.get(next).is_none_or(|unit| *at < unit.span.start)
+    };
+    let first = |mark: &&str| memmem::find_iter(text.as_bytes(), mark.as_bytes()).find(is_outside);
+    RESULTS.iter().filter_map(first).min().unwrap_or(text.len())
+}
+
 /// A tool's definition, repeated from the prompt, has the shape of a call with `parameters`: its
 /// "arguments" are the schema itself.
 pub(super) fn is_definition(arguments: &str, tool: Option<&Tool>) -> bool {
-    if !arguments.contains("\"properties\"") {
+    if !arguments.contains("\"type\"") {
         return false;
     }
     let Ok(value) = serde_json::from_str::<Value>(arguments) else {
@@ -147,3 +158,6 @@ const CLOSING_CHARS_MAX: usize = 16;
 
 /// Longer than a courtesy ("Let me know if you need anything else."), shorter than an explanation.
 const PROSE_AFTER_MAX: usize = 160;
+
+/// With what templates begin the result of a tool: Hermes and Qwen, Mistral, DeepSeek.
+const RESULTS: [&str; 3] = ["<tool_response>", "[TOOL_RESULTS]", "<｜tool▁outputs▁begin｜>"];

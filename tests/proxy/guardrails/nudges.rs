@@ -14,8 +14,10 @@ async fn correction(wrong: Reply) -> Vec<Value> {
     let common = first.text().find("}],\"tools\"").unwrap() + 1;
     assert_eq!(first.text()[..common], second.text()[..common]);
     let tail = first.text()[common + 1..].to_owned();
-    let (before, form) = second.text().split_once(",\"response_format\":").unwrap();
-    let unforced = format!("{before}{}", form.split_at(form.find(",\"stream\":true").unwrap()).1);
+    let unforced = match second.text().split_once(",\"response_format\":") {
+        Some((before, form)) => format!("{before}{}", form.split_at(form.find(",\"stream\":true").unwrap()).1),
+        None => second.text().to_owned(),
+    };
     assert!(unforced.ends_with(&tail), "{unforced}");
     second.json()["messages"].as_array().unwrap()[1..].to_vec()
 }

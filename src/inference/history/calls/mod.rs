@@ -82,9 +82,7 @@ impl<'a> Turn<'a> {
         let results: Vec<&mut Message<'a>> = self.rest.iter_mut().filter(|message| message.role == Role::Tool).collect();
         let ids: Vec<Option<&'a str>> = results.iter().map(|result| result.fields.spelled("tool_call_id")).collect();
         let called: Vec<Option<&'a str>> = calls.iter().map(|call| call.given_id).collect();
-        // Only with more results than calls one of them is left.
-        let is_surplus = ids.len() > called.len();
-        let known: HashSet<String> = calls.iter().filter(|_| is_surplus).map(|call| call.id.to_string()).collect();
+        let known: HashSet<String> = calls.iter().map(|call| call.id.to_string()).collect();
         for ((result, id), answered) in results.into_iter().zip(&ids).zip(matched(&called, &ids)) {
             match answered.and_then(|call| calls.get_mut(call)) {
                 Some(call) => answer(result, call, changes),
@@ -108,7 +106,8 @@ impl<'a> Turn<'a> {
     }
 }
 
-/// For each result the place of the call that it answers, from the ids of both: the next call with its id, else the next that is left.
+/// For each result the place of the call that it answers, from the ids of both: the next call with its id; where no call has it, the next
+/// that is left. A second result of one call answers no other.
 fn matched(calls: &[Option<&str>], results: &[Option<&str>]) -> Vec<Option<usize>> {
     if calls == results && calls.iter().all(Option::is_some) {
         return (0..calls.len()).map(Some).collect();
@@ -120,7 +119,8 @@ fn matched(calls: &[Option<&str>], results: &[Option<&str>]) -> Vec<Option<usize
     let mut answers: Vec<Option<usize>> = results.iter().map(|id| by_id.get_mut((*id)?)?.pop_front()).collect();
     let answered: HashSet<usize> = answers.iter().copied().flatten().collect();
     let mut left = (0..calls.len()).filter(|place| !answered.contains(place));
-    for answer in answers.iter_mut().filter(|answer| answer.is_none()) {
+    let is_lost = |id: &Option<&str>| id.is_none_or(|id| !by_id.contains_key(id));
+    for (answer, _) in answers.iter_mut().zip(results).filter(|(answer, id)| answer.is_none() && is_lost(id)) {
         *answer = left.next();
     }
     answers

@@ -81,15 +81,17 @@ enum Object {
 fn object(page: &Page<'_>, start: usize, offer: &Offer) -> Object {
     let mut names: [Option<&str>; NAME_KEYS.len()] = [None; NAME_KEYS.len()];
     let mut written: [Option<&str>; ARGUMENT_KEYS.len()] = [None; ARGUMENT_KEYS.len()];
-    let mut has_data = false;
+    let (mut others, mut is_described) = (Vec::new(), false);
     for member in page.members(start) {
         let value = page.slice(member.value);
+        is_described |= member.key == "description";
         if let Some(name) = slot(&NAME_KEYS, &mut names, member.key).filter(|_| is_string(value)) {
             *name = Some(value);
         } else if let Some(arguments) = slot(&ARGUMENT_KEYS, &mut written, member.key) {
             *arguments = Some(value);
         } else {
-            has_data |= !LABEL_KEYS.contains(&member.key);
+            let is_label = LABEL_KEYS.contains(&member.key) || (member.key == "type" && TYPES.contains(&value));
+            others.extend((!is_label).then_some(member.key));
         }
     }
     let is_cohere = names.last().is_some_and(Option::is_some);
@@ -99,13 +101,33 @@ fn object(page: &Page<'_>, start: usize, offer: &Offer) -> Object {
     let Some(name) = names.iter().find(|name| offered(offer, name).is_some()).or(names.first()) else {
         return Object::Other;
     };
-    match written.iter().flatten().next() {
-        Some(arguments) if quote::is_definition(arguments, offered(offer, name)) => Object::Definition,
+    let tool = offered(offer, name);
+    // The definition of a tool, as a prompt has it.
+    if is_described && written.last().is_some_and(Option::is_some) {
+        return Object::Definition;
+    }
+    let mut given = written.iter().flatten().filter(|arguments| !is_empty(arguments));
+    let arguments = match (given.next(), given.next()) {
+        (Some(_), Some(_)) => return Object::Other,
+        (Some(arguments), None) => Some(arguments),
+        (None, _) => written.iter().flatten().next(),
+    };
+    // Arguments that stand beside the empty ones are not left out.
+    let is_parameter =
+        |key: &&str| tool.is_some_and(|tool| tool.parameters.get("properties").is_some_and(|known| known.get(key).is_some()));
+    match arguments {
+        Some(arguments) if quote::is_definition(arguments, tool) => Object::Definition,
+        Some(arguments) if is_empty(arguments) && others.iter().any(is_parameter) => Object::Other,
         Some(arguments) => call(Candidate::full(name, arguments::from_json(arguments), offer)),
         // With other keys beside the name this is a record, or arguments in a form not known here.
-        None if has_data => Object::Other,
+        None if !others.is_empty() => Object::Other,
         None => call(Candidate { is_full: false, ..Candidate::full(name, arguments::NONE.to_owned(), offer) }),
     }
+}
+
+/// Whether a value says that there are no arguments.
+fn is_empty(arguments: &str) -> bool {
+    arguments == "null" || arguments == "\"\"" || arguments.strip_prefix('{').is_some_and(|rest| rest.trim() == "}")
 }
 
 /// Whether what starts at `mark` is the arguments of a call in another form, which that form's
@@ -136,7 +158,10 @@ fn is_string(value: &str) -> bool {
 const NAME_KEYS: [&str; 4] = ["name", "tool", "function", "tool_name"];
 
 /// Keys that label a call and carry none of its arguments.
-const LABEL_KEYS: [&str; 5] = ["id", "type", "index", "call_id", "tool_call_id"];
+const LABEL_KEYS: [&str; 4] = ["id", "index", "call_id", "tool_call_id"];
+
+/// What `type` says about a call. Any other type is a field's.
+const TYPES: [&str; 4] = ["\"function\"", "\"tool_call\"", "\"tool_use\"", "\"tool\""];
 
 /// The keys under which calls are wrapped. What is under any other key is data, whatever its shape.
 const WRAPPER_KEYS: [&str; 5] = ["tool_calls", "tool_call", "function", "function_call", "calls"];

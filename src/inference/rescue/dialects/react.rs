@@ -59,13 +59,17 @@ fn object(page: &mut Page<'_>, input: usize) -> Option<(String, usize)> {
 fn text(page: &Page<'_>, input: usize, tool: &Tool) -> Option<(String, usize)> {
     let line = first_line(page.slice(input..page.bytes().len()));
     let written = line.trim();
-    let is_text = !written.is_empty() && !written.starts_with(['{', '[', '`']);
+    let is_none = NONE.iter().any(|none| written.eq_ignore_ascii_case(none));
+    let is_text = !written.is_empty() && !is_none && !written.starts_with(['{', '[', '`']);
     let key = only_parameter(tool).filter(|_| is_text)?;
     let quoted = serde_json::from_str::<String>(written).ok();
     let mut members = arguments::Members::default();
     members.insert(key, coerce::value(quoted.as_deref().unwrap_or(written), key, Some(tool)));
     Some((members.to_json(), input + line.trim_end().len()))
 }
+
+/// What models write where a tool has no input; as an argument it would be invented.
+const NONE: [&str; 5] = ["none", "null", "n/a", "nil", "empty"];
 
 /// The end of a call with what the model made up behind it.
 fn observation_end(page: &Page<'_>, end: usize) -> usize {

@@ -6,8 +6,8 @@ use super::Form;
 use crate::inference::offer::Offer;
 use crate::inference::rescue::offered;
 use crate::inference::rescue::page::Page;
-use crate::inference::rescue::scan::{is_name_byte, skip_space};
-use crate::inference::rescue::unit::{Candidate, Marker, Unit};
+use crate::inference::rescue::scan::{is_name_byte, run, skip_space};
+use crate::inference::rescue::unit::{Candidate, Marker, Unit, is_label_char};
 
 /// The tokens of a dialect, by their names: between bars, with low lines.
 pub(super) struct Tokens {
@@ -79,7 +79,7 @@ fn strip_bar(text: &str) -> Option<&str> {
 /// The arguments from `at` on, which may be fenced, and the end of the call. Its last token may be
 /// missing where the next one shows that it is complete.
 fn call(page: &mut Page<'_>, at: usize, tokens: &Tokens) -> Option<(String, usize)> {
-    let fence = page.after(at, "```").map(|label| label + page.slice(label..page.bytes().len()).find('\n').unwrap_or(0));
+    let fence = page.after(at, "```").map(|label| label + run(page.bytes(), label, |byte| is_label_char(byte.into())));
     let start = skip_space(page.bytes(), fence.unwrap_or(at));
     if page.byte(start) != Some(b'{') {
         return None;

@@ -42,6 +42,10 @@ fn length(body: &str, closing: &str) -> Option<usize> {
         if let Some(at) = line.find(closing) {
             return Some(length + at);
         }
+        // What is opened anew was not closed. Looking on would read the text again from each tag.
+        if line.match_indices('<').any(|(at, _)| line.get(at..).is_some_and(|rest| wrapper::opened_at(rest).is_some())) {
+            return None;
+        }
         if !line.trim().is_empty() && entry(line.trim()).is_none() {
             return None;
         }

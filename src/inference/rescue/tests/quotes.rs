@@ -58,3 +58,22 @@ fn meant_calls() {
     check(&format!("Here is an example of a call:\n```json\n{call}\n```"), "none");
     check(&format!("For instance:\n<tool_call>{call}</tool_call>"), "none");
 }
+
+#[test]
+fn what_only_looks_like_a_call() {
+    check("```json\n[{\"name\":\"ping\",\"description\":\"Checks the host\",\"parameters\":{}}]\n```", "none");
+    check(r#"{"name":"ping","arguments":null,"parameters":{"a":1},"args":{"b":2}}"#, "none");
+    check(r#"{"name":"save","arguments":{},"path":"x"}"#, "none");
+    check("[{\"name\":\"id\",\"type\":\"integer\"},{\"name\":\"ping\",\"type\":\"string\"}]", "none");
+    check("Action: save\nAction Input: None", "none");
+}
+
+#[test]
+fn nothing_behind_a_result_that_was_made_up() {
+    let call = r#"<tool_call>{"name":"ping","arguments":{}}</tool_call>"#;
+    check(&format!("{call}\n<tool_response>{{\"name\":\"ping\",\"arguments\":{{}}}}</tool_response>\n{call}"), "ping {}");
+    check("<tool_response>{\"name\":\"ping\",\"arguments\":{}}</tool_response>", "none");
+    // In an argument it is data.
+    let written = r#"{"name":"save","arguments":{"path":"<tool_response>"}}"#;
+    check(written, r#"save {"path":"<tool_response>"}"#);
+}
