@@ -93,7 +93,10 @@ fn is_written(arguments: &str, text: &str) -> bool {
 
 /// The only parameter of a tool may be left unnamed; the tools here have several or none.
 fn is_only_parameter(key: &str) -> bool {
-    OFFER.tools.iter().any(|tool| tool.parameters["properties"].as_object().is_some_and(|known| known.len() == 1 && known.contains_key(key)))
+    OFFER
+        .tools
+        .iter()
+        .any(|tool| tool.parameters["properties"].as_object().is_some_and(|known| known.len() == 1 && known.contains_key(key)))
 }
 
 /// Whether every text, number and constant of a value stands in a text, as JSON or as Python's.

@@ -251,7 +251,12 @@ impl Attempts {
             },
         };
         // What was left out was what the backend stumbled over.
-        self.offer.note_refused(self.is_unforced, self.is_reduced);
+        if self.is_unforced {
+            self.offer.note_form_refused();
+        }
+        if self.is_reduced {
+            self.offer.note_schemas_refused();
+        }
         self.usage += reply.usage;
         self.notice_truncation(reply.usage);
         self.meta.get_or_insert_with(|| reply.meta.clone());

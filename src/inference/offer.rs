@@ -96,10 +96,14 @@ impl Offer {
         self.refused.schemas.load(Ordering::Relaxed)
     }
 
-    /// Remembers that the backend answered only when no form was forced, or when the schemas of the tools were reduced.
-    pub(super) fn note_refused(&self, form: bool, schemas: bool) {
-        self.refused.form.fetch_or(form, Ordering::Relaxed);
-        self.refused.schemas.fetch_or(schemas, Ordering::Relaxed);
+    /// Remembers that the backend answered only when no form was forced.
+    pub(super) fn note_form_refused(&self) {
+        self.refused.form.store(true, Ordering::Relaxed);
+    }
+
+    /// Remembers that the backend answered only when the schemas of the tools were reduced.
+    pub(super) fn note_schemas_refused(&self) {
+        self.refused.schemas.store(true, Ordering::Relaxed);
     }
 
     /// What of the tools' schemas a backend is not shown when they are reduced, by tool and path.
