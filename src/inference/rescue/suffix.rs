@@ -183,7 +183,8 @@ fn open(text: &str, at: usize, line_is_blank: bool, offer: &Offer) -> Step {
     let bytes = text.as_bytes();
     let rest = bytes.get(at..).unwrap_or_default();
     let Some(&byte) = rest.first() else { return Step::Wait };
-    for opening in OPENINGS.iter().filter(|opening| line_is_blank || !opening.begins_line) {
+    let in_word = is_name_byte(byte) && at.checked_sub(1).and_then(|before| bytes.get(before)).is_some_and(|before| is_name_byte(*before));
+    for opening in OPENINGS.iter().filter(|opening| !in_word && (line_is_blank || !opening.begins_line)) {
         if let Some(behind) = rest.strip_prefix(opening.text.as_bytes()) {
             return if opening.begins_line { named_in_line(behind, opening.text.len(), offer) } else { Step::Enter(State::Call) };
         }
