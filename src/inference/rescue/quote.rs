@@ -68,7 +68,10 @@ fn signs(text: &str, blocks: &[Block]) -> Vec<bool> {
                 None => line_ticks + inline_ticks(before),
             };
             let is_inline_code = !is_whole && line_ticks % 2 == 1 && inline_ticks(first_line(after)) > 0;
-            signs.push(is_inline_code || is_announced_as_example(before, is_program));
+            let in_prose = blocks.get(signs.len()).is_some_and(|block| block.is_in_prose);
+            // Assigned or in quotes, it is a program's or a command's.
+            let is_value = in_prose && before.trim_end_matches(' ').ends_with(['=', '\'', '"']);
+            signs.push(is_inline_code || is_value || is_announced_as_example(before, is_program));
             line.go_on(first_line(after));
             if after.contains('\n') || signs.len() == blocks.len() {
                 break;

@@ -43,6 +43,8 @@ pub(super) fn find(page: &Page<'_>, start: usize, offer: &Offer) -> Found {
     while let Some(at) = waiting.pop() {
         let known = waiting.len();
         match page.byte(at) {
+            // The messages of a conversation are not said now, nor are the calls in them.
+            Some(b'[') if page.elements(at).any(|element| is_message(page, element)) => {}
             Some(b'[') => waiting.extend(page.elements(at)),
             Some(b'{') => match object(page, at, offer) {
                 Object::Call(candidate) => candidates.push(candidate),
@@ -123,6 +125,12 @@ fn object(page: &Page<'_>, start: usize, offer: &Offer) -> Object {
         None if !others.is_empty() => Object::Other,
         None => call(Candidate { is_full: false, ..Candidate::full(name, arguments::NONE.to_owned(), offer) }),
     }
+}
+
+/// Whether an object is a message of somebody else than the model.
+fn is_message(page: &Page<'_>, at: usize) -> bool {
+    let is_role = |role: &str| ["\"user\"", "\"tool\"", "\"system\""].contains(&role);
+    page.byte(at) == Some(b'{') && page.members(at).any(|member| member.key == "role" && is_role(page.slice(member.value)))
 }
 
 /// Whether a value says that there are no arguments.

@@ -66,6 +66,12 @@ fn what_only_looks_like_a_call() {
     check(r#"{"name":"save","arguments":{},"path":"x"}"#, "none");
     check("[{\"name\":\"id\",\"type\":\"integer\"},{\"name\":\"ping\",\"type\":\"string\"}]", "none");
     check("Action: save\nAction Input: None", "none");
+    check(r#"payload = {"name":"ping","arguments":{}}"#, "none");
+    check(r#"curl http://h -d '{"name":"ping","arguments":{}}'"#, "none");
+    check(
+        r#"[{"role":"user","content":"hi"},{"role":"assistant","tool_calls":[{"type":"function","function":{"name":"ping","arguments":"{}"}}]}]"#,
+        "none",
+    );
 }
 
 #[test]
