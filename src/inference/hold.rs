@@ -194,7 +194,8 @@ impl Hold {
                 return None;
             }
             self.shown.spoke = true;
-            let lead = if terms.goes_on { PARAGRAPH.to_owned() } else { reply.lead(terms.unopened_reasoning(reply, self.shown.text)) };
+            let begins_anew = terms.goes_on && self.shown.text == 0;
+            let lead = if begins_anew { PARAGRAPH.to_owned() } else { reply.lead(terms.unopened_reasoning(reply, self.shown.text)) };
             self.pending.insert_str(0, lead.get(self.shown.text..).unwrap_or_default());
         }
         let text = std::mem::take(&mut self.pending);
