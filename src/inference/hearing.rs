@@ -44,6 +44,8 @@ enum Over {
     Failed(Error),
     /// It is wrong, or holds all that is wanted, since so much of it came.
     Enough(Mark),
+    /// The call that was forced is whole: nothing else was asked for.
+    Whole,
     Stuck(Stuck),
 }
 
@@ -131,7 +133,7 @@ impl Hearing {
                 let is_whole = self.forced.as_ref().is_some_and(forced::Reader::is_whole);
                 let ended = || match () {
                     () if repeats => Some(Over::Stuck(Stuck::Repeats)),
-                    () if is_whole => Some(Over::Enough(Mark::of(self.reply.reply()))),
+                    () if is_whole => Some(Over::Whole),
                     () => None,
                 };
                 self.over = self.over.take().or_else(ended);
@@ -174,13 +176,17 @@ impl Hearing {
 
     /// After a reply held enough: takes what is on its way already, which may be all of it with its usage.
     pub(super) async fn catch_up(&mut self, events: &mut Events) {
-        if !matches!(self.over, Some(Over::Enough(_))) {
+        let is_whole = matches!(self.over, Some(Over::Whole));
+        if !is_whole && !matches!(self.over, Some(Over::Enough(_))) {
             return;
         }
         let until = Instant::now() + CATCH_UP;
         while let Ok(Some(Ok(event))) = tokio::time::timeout_at(until, events.next()).await {
             if self.reply.charge(&event).is_err() {
                 return;
+            }
+            if is_whole && !matches!(event, Event::Usage(_)) {
+                continue;
             }
             for event in self.told_apart(event) {
                 self.gather(event);
