@@ -32,7 +32,7 @@ impl Backend for Script {
 /// 4 KiB of text with a call of a tool with five parameters in it.
 fn reply() -> String {
     let call = json!({"name": "book_flight", "arguments": {
-        "from": "Paris", "to": "Oslo", "date": "2026-11-22", "passengers": 2, "notes": "A window seat, please. ".repeat(80),
+        "from": "Paris", "to": "Oslo", "date": "2026-11-22", "passengers": 2, "notes": "A window seat, please. ".repeat(84),
     }});
     let text = format!("Let me see. {}\n\n```json\n{call}\n```\n", "I will look for a flight. ".repeat(80));
     assert!((4096..4400).contains(&text.len()), "{}", text.len());
