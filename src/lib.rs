@@ -30,7 +30,8 @@
 //!   one.
 //! - **A request without tools is not looked into** beyond its top-level fields.
 //! - **Nothing is invented**: a failure is a typed error, never a made-up answer.
-//! - Deliberately absent: inbound authentication, HTTP/2, state that outlives a request (but the compiled tool schemas and what a backend refused of them).
+//! - Deliberately absent: inbound authentication, HTTP/2, state that outlives a request (but the compiled tool schemas and what a
+//!   backend refused of them).
 
 pub mod agent;
 pub mod api;
