@@ -15,7 +15,7 @@ use tokio::{
 
 use crate::{
     agent::Agent,
-    backend::{self, Target, llama_server::LlamaServer, readiness::Readiness},
+    backend::{self, Slot, Target, llama_server::LlamaServer, readiness::Readiness},
     config::Config,
     inference::Engine,
     server::{self, State},
@@ -95,7 +95,7 @@ pub async fn check(config: Config) -> Vec<String> {
 pub async fn health(config: Config) -> anyhow::Result<()> {
     let address = reachable(config.server.listen);
     let url: Uri = format!("http://{address}").parse().context("make the address a URL")?;
-    let own = Target::new(backend::Config { url, api_key: None }, config.upstream);
+    let own = Target::new(backend::Config { url, api_key: None, slot: Slot::Authorization }, config.upstream);
     if !own.answers("/health/live").await {
         bail!("nothing healthy at {address}");
     }

@@ -19,10 +19,16 @@ impl Secret {
         &self.0
     }
 
+    /// The value without a scheme such as `Bearer` in front.
+    pub fn bare(&self) -> &str {
+        let whole = self.0.trim();
+        whole.split_once(' ').map_or(whole, |(_scheme, key)| key.trim())
+    }
+
     /// `text` with every occurrence of the secret replaced, with or without the scheme in front: an upstream may quote a key back in its
     /// error message.
     pub fn redact(&self, text: &str) -> String {
-        let bare = self.0.trim().split_once(' ').map_or(self.0.trim(), |(_scheme, key)| key.trim());
+        let bare = self.bare();
         if bare.len() < MIN_LENGTH { text.to_owned() } else { text.replace(bare, "[secret]") }
     }
 }

@@ -5,16 +5,19 @@
 mod error;
 pub mod forward;
 pub mod llama_server;
+mod model;
 pub mod readiness;
 mod target;
 
 use std::sync::Arc;
 
 use bytes::Bytes;
-use futures_core::stream::BoxStream;
+use futures_core::{future::BoxFuture, stream::BoxStream};
 
 pub use self::error::{Error, Refusal};
-pub use self::target::{Config, Target};
+pub use self::model::Model;
+use self::readiness::Readiness;
+pub use self::target::{Config, Slot, Target};
 use crate::chat::{Event, Message, Request};
 
 /// The tools of one upstream call.
@@ -47,8 +50,17 @@ pub struct Prompt {
 /// connection, which stops the model.
 pub type Events = BoxStream<'static, Result<Event, Error>>;
 
-/// A model server.
+/// Who answers prompts: a model server, or several as one.
 pub trait Backend: Send + Sync {
     /// Asks the model. Nothing is sent before the stream is polled.
     fn stream(&self, prompt: Prompt) -> Events;
+}
+
+/// A model server.
+pub trait Server: Backend {
+    /// The models that it has now. Fails as a request does; a server that keeps no list has an empty one.
+    fn models(&self) -> BoxFuture<'_, Result<Vec<Model>, Error>>;
+
+    /// Whether it can answer now. Takes a few seconds at most.
+    fn readiness(&self) -> BoxFuture<'_, Readiness>;
 }

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http_body_util::{BodyExt, Limited};
 use hyper::{
     Request, Response, Uri,
-    header::{AUTHORIZATION, HeaderValue, RETRY_AFTER},
+    header::{AUTHORIZATION, HeaderName, HeaderValue, RETRY_AFTER},
     http::request,
 };
 
@@ -22,8 +22,21 @@ pub struct Config {
     pub url: Uri,
     /// Replaces the caller's `Authorization` when set.
     pub api_key: Option<Secret>,
+    /// Where the server looks for the identity.
+    pub slot: Slot,
 }
 
+/// The header that carries the identity.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Slot {
+    /// `Authorization`, with its scheme.
+    #[default]
+    Authorization,
+    /// Anthropic's `x-api-key`, which holds the bare key.
+    ApiKey,
+}
+
+const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 /// An error body is read up to here; what is longer is no sentence.
 const ERROR_BODY_BYTES_MAX: usize = 64 << 10;
 /// A sentence from a backend is cut here.
@@ -52,12 +65,17 @@ impl Target {
     pub(super) fn request(&self, path: &str, caller: Option<&Secret>) -> request::Builder {
         let base = self.config.url.path().trim_end_matches('/');
         let builder = if base.is_empty() { Request::builder().uri(path) } else { Request::builder().uri(format!("{base}{path}")) };
-        match self.identity(caller).and_then(|secret| HeaderValue::from_str(secret.expose()).ok()) {
-            Some(mut value) => {
+        let (name, value) = match (self.identity(caller), self.config.slot) {
+            (None, _) => return builder,
+            (Some(secret), Slot::Authorization) => (AUTHORIZATION, secret.expose()),
+            (Some(secret), Slot::ApiKey) => (API_KEY, secret.bare()),
+        };
+        match HeaderValue::from_str(value) {
+            Ok(mut value) => {
                 value.set_sensitive(true);
-                builder.header(AUTHORIZATION, value)
+                builder.header(name, value)
             }
-            None => builder,
+            Err(_) => builder,
         }
     }
 

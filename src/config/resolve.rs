@@ -98,6 +98,7 @@ fn resolve(keys: &mut Keys<'_>) -> Config {
             // Where llama-server listens unless told otherwise.
             url: keys.take("backend.url", Uri::from_static("http://127.0.0.1:8080"), backend_url),
             api_key: keys.take("backend.api_key", None, |value| units::text(value).and_then(api_key).map(Some)),
+            slot: backend::Slot::Authorization,
         },
         upstream: upstream::Config {
             // A host that does not answer within this on a local network is gone.

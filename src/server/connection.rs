@@ -33,9 +33,10 @@ impl Service<Request<Incoming>> for Handler {
         let state = Arc::clone(&self.0);
         let id = headers::request_id(request.headers());
         let explain = headers::explain(request.headers());
+        let dialect = router::dialect(request.uri().path());
         let span = tracing::debug_span!("request", id = ?id, method = %request.method(), path = request.uri().path());
         let answer = async move {
-            let mut response = router::route(&state, request).await.unwrap_or_else(|problem| reply::problem(&problem, explain));
+            let mut response = router::route(&state, request).await.unwrap_or_else(|problem| reply::problem(&problem, dialect, explain));
             response.headers_mut().insert(headers::REQUEST_ID, id);
             tracing::debug!(status = response.status().as_u16(), "answered");
             Ok(response)

@@ -9,6 +9,7 @@ use crate::{
 };
 
 pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 const EXPLAIN: HeaderName = HeaderName::from_static("x-toolgate-explain");
 const DISABLE: HeaderName = HeaderName::from_static("x-toolgate-disable");
 const ATTEMPTS: HeaderName = HeaderName::from_static("x-toolgate-attempts");
@@ -25,9 +26,10 @@ pub(super) fn request_id(headers: &HeaderMap) -> HeaderValue {
     headers.get(REQUEST_ID).filter(usable).cloned().unwrap_or_else(own)
 }
 
-/// The caller's credential.
+/// The caller's credential, as `Authorization` has it; Anthropic's clients send the bare key in `x-api-key`.
 pub(super) fn credential(headers: &HeaderMap) -> Option<Secret> {
-    headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok()).map(Secret::new)
+    let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
+    text(AUTHORIZATION).map(Secret::new).or_else(|| text(API_KEY).map(|key| Secret::new(&format!("Bearer {key}"))))
 }
 
 /// Whether the answer shall tell what the guardrails did.

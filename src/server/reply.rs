@@ -13,7 +13,7 @@ use hyper::{
 
 use super::{error, headers};
 use crate::{
-    api::openai::encode,
+    api::Dialect,
     chat::{Problem, problem::Kind},
 };
 
@@ -48,10 +48,10 @@ where
     response.map(|body| body.map_err(Into::into).boxed_unsync())
 }
 
-/// `problem` with its status, in OpenAI's form.
-pub(super) fn problem(problem: &Problem, explain: bool) -> Response<Body> {
+/// `problem` with its status, in the form of `dialect`.
+pub(super) fn problem(problem: &Problem, dialect: &dyn Dialect, explain: bool) -> Response<Body> {
     let status = error::status(problem.kind);
-    let mut response = json(status, encode::error(problem, explain));
+    let mut response = json(status, dialect.error(problem, explain));
     if let Some(report) = &problem.report {
         headers::report(response.headers_mut(), report);
     }

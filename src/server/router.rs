@@ -3,13 +3,23 @@
 use hyper::{Method, Request, Response, body::Incoming};
 
 use super::{State, reply, routes};
-use crate::chat::{Problem, problem::Kind};
+use crate::{
+    api::{Dialect, openai::ChatCompletions},
+    chat::{Problem, problem::Kind},
+};
+
+/// The dialect of those who ask for `path`, in which they are told of failures too.
+pub(super) fn dialect(_path: &str) -> &'static dyn Dialect {
+    &ChatCompletions
+}
 
 /// Answers `request`, or says why not.
 pub(super) async fn route(state: &State, request: Request<Incoming>) -> Result<Response<reply::Body>, Problem> {
     let get = request.method() == Method::GET || request.method() == Method::HEAD;
     match request.uri().path() {
-        "/v1/chat/completions" | "/chat/completions" if request.method() == Method::POST => routes::chat::complete(state, request).await,
+        "/v1/chat/completions" | "/chat/completions" if request.method() == Method::POST => {
+            routes::chat::complete(state, &ChatCompletions, request).await
+        }
         "/v1/chat/completions" | "/chat/completions" => Err(wrong_method("POST")),
         "/health/live" if get => Ok(routes::health::live()),
         "/health" | "/health/ready" if get => Ok(routes::health::ready(state).await),

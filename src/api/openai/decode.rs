@@ -13,7 +13,7 @@ use crate::{
 
 /// Reads a chat completion request. Fails with a `param` where one field is to blame. What is no part of the body,
 /// `query` and `credential`, is left for the caller to add.
-pub fn request(body: &Bytes) -> Result<Request, Problem> {
+pub(super) fn request(body: &Bytes) -> Result<Request, Problem> {
     let fields = fields::object(body).map_err(|error| not_an_object(body, &error))?;
     let mut request = Request::default();
     let mut tool_choice = Bytes::new();

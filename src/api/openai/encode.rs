@@ -10,15 +10,15 @@ use crate::chat::{Call, FinishReason, Meta, Problem, Reply, Report, Usage, id, p
 
 /// What the answer is about, from the request.
 #[derive(Debug, Clone)]
-pub struct About {
+pub(super) struct About {
     /// The model asked for, named where the backend names none.
-    pub model: String,
+    pub(super) model: String,
     /// Whether the client wants to see what the guardrails did.
-    pub explain: bool,
+    pub(super) explain: bool,
 }
 
 /// The JSON of a whole answer, in OpenAI's complete shape.
-pub fn completion(reply: &Reply, about: &About) -> Bytes {
+pub(super) fn completion(reply: &Reply, about: &About) -> Bytes {
     let Meta { id, created, model, system_fingerprint } = Meta::clone(&reply.meta);
     let no_text = reply.content.is_empty() && (!reply.calls.is_empty() || !reply.refusal.is_empty());
     let body = WireCompletion {
@@ -47,7 +47,7 @@ pub fn completion(reply: &Reply, about: &About) -> Bytes {
 }
 
 /// The body of an error answer, and of an error event in a stream. With `explain` it tells what the guardrails tried.
-pub fn error(problem: &Problem, explain: bool) -> Bytes {
+pub(super) fn error(problem: &Problem, explain: bool) -> Bytes {
     let mut error = json!({"error": {
         "message": problem.message,
         "type": problem.upstream_type.as_deref().unwrap_or_else(|| error_type(problem.kind)),

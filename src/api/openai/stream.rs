@@ -6,15 +6,16 @@ use bytes::{BufMut, Bytes, BytesMut};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::encode::{About, Logprobs, WireUsage, json_into, merge, now};
+use super::encode::{self, About, Logprobs, WireUsage, json_into, merge, now};
 use crate::{
-    chat::{Call, Event, Meta, Problem, Report, Usage, id},
+    api,
+    chat::{Call, Event, Meta, Problem, Reply, Report, Usage, id},
     wire::sse,
 };
 
 /// Writes the frames of one stream.
 #[derive(Debug)]
-pub struct Encoder {
+pub(super) struct Encoder {
     about: About,
     include_usage: bool,
     meta: Meta,
@@ -31,13 +32,12 @@ const ROOM_BYTES: usize = 1024;
 
 impl Encoder {
     /// An encoder for a client that asked for a usage chunk or not.
-    pub fn new(about: About, include_usage: bool) -> Self {
+    pub(super) fn new(about: About, include_usage: bool) -> Self {
         let room = BytesMut::with_capacity(ROOM_BYTES);
         Self { about, include_usage, meta: Meta::default(), calls: 0, logprobs: Vec::new(), report: None, room }
     }
 
-    /// The frames that say `event`; empty when there is nothing to say yet.
-    pub fn encode(&mut self, event: Event) -> Bytes {
+    fn encode(&mut self, event: Event) -> Bytes {
         let mut frames = std::mem::take(&mut self.room);
         match event {
             Event::Settled(report) => self.report = Some(report),
@@ -60,12 +60,6 @@ impl Encoder {
         let written = frames.split().freeze();
         self.room = frames;
         written
-    }
-
-    /// The frame that ends a stream that failed; no `[DONE]` follows it.
-    pub fn failure(&self, problem: &Problem) -> Bytes {
-        let error = super::encode::error(problem, self.about.explain);
-        [DATA, &error, END].concat().into()
     }
 
     fn start(&mut self, meta: Meta) {
@@ -125,14 +119,27 @@ impl Encoder {
     }
 }
 
-/// A frame that says only that the stream lives.
-pub fn comment() -> Bytes {
-    Bytes::from_static(sse::COMMENT)
-}
+impl api::Encoder for Encoder {
+    fn whole(&self, reply: &Reply) -> Bytes {
+        encode::completion(reply, &self.about)
+    }
 
-/// The frame that ends a stream well.
-pub fn done() -> Bytes {
-    Bytes::from_static(sse::DONE)
+    fn event(&mut self, event: Event) -> Bytes {
+        self.encode(event)
+    }
+
+    fn silence(&self) -> Bytes {
+        Bytes::from_static(sse::COMMENT)
+    }
+
+    fn failure(&mut self, problem: &Problem) -> Bytes {
+        // No `[DONE]` follows it.
+        [DATA, &encode::error(problem, self.about.explain), END].concat().into()
+    }
+
+    fn end(&mut self) -> Bytes {
+        Bytes::from_static(sse::DONE)
+    }
 }
 
 fn frame(frames: &mut BytesMut, chunk: &WireChunk<'_>) {

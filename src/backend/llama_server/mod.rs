@@ -7,6 +7,7 @@ use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use async_stream::try_stream;
 use bytes::Bytes;
+use futures_core::future::BoxFuture;
 use http_body_util::BodyExt;
 use hyper::{
     Request, Response,
@@ -15,7 +16,7 @@ use hyper::{
 };
 
 use self::translate::Translator;
-use super::{Backend, Error, Events, Prompt, Target};
+use super::{Backend, Error, Events, Model, Prompt, Server, Target, readiness::Readiness};
 use crate::{upstream, wire::sse};
 
 /// One chunk of a stream is a few hundred bytes; a whole call in one chunk may be long.
@@ -83,6 +84,16 @@ impl Backend for LlamaServer {
                 yield event;
             }
         })
+    }
+}
+
+impl Server for LlamaServer {
+    fn models(&self) -> BoxFuture<'_, Result<Vec<Model>, Error>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+
+    fn readiness(&self) -> BoxFuture<'_, Readiness> {
+        Box::pin(self.target.readiness())
     }
 }
 

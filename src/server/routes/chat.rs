@@ -11,31 +11,30 @@ use hyper::{Request, Response, StatusCode, body::Incoming, http::request::Parts}
 use super::forward::with_query;
 use crate::{
     agent::{self, Run},
-    api::openai::{
-        decode,
-        encode::{self, About},
-        stream::{self, Encoder},
-    },
+    api::{Dialect, Encoder},
     backend::forward::Forward,
     chat::{Event, Problem, Reply},
     server::{State, body, headers, reply},
 };
 
-pub(in crate::server) async fn complete(state: &State, request: Request<Incoming>) -> Result<Response<reply::Body>, Problem> {
+pub(in crate::server) async fn complete(
+    state: &State,
+    dialect: &dyn Dialect,
+    request: Request<Incoming>,
+) -> Result<Response<reply::Body>, Problem> {
     let (head, incoming) = request.into_parts();
     body::refuse_encoded(&head.headers)?;
     let guardrails = headers::guardrails(&head.headers, state.agent.guardrails())?;
     let body = body::collect(incoming, &state.config).await?;
-    let mut request = decode::request(&body)?;
+    let (mut request, encoder) = dialect.decode(&body, headers::explain(&head.headers))?;
     request.credential = headers::credential(&head.headers);
     if !agent::guards(&request, guardrails) {
         return pass(state, &head, &request, body).await;
     }
     request.query = head.uri.query().map(str::to_owned);
-    let about = About { model: request.model.clone(), explain: headers::explain(&head.headers) };
-    let (stream, include_usage) = (request.stream, request.include_usage);
+    let stream = request.stream;
     let run = state.agent.run(request, guardrails);
-    if stream { answer_stream(state, run, Encoder::new(about, include_usage)).await } else { answer(run, &about).await }
+    if stream { answer_stream(state, run, encoder).await } else { answer(run, encoder).await }
 }
 
 /// The short cut: the client's bytes go up, the backend's come down.
@@ -46,12 +45,12 @@ async fn pass(state: &State, head: &Parts, request: &crate::chat::Request, body:
     Ok(reply::passed(state.target.forward_success(&forward, body).await?))
 }
 
-async fn answer(mut run: Run, about: &About) -> Result<Response<reply::Body>, Problem> {
+async fn answer(mut run: Run, encoder: Box<dyn Encoder>) -> Result<Response<reply::Body>, Problem> {
     let mut answer = Reply::default();
     while let Some(event) = run.next().await {
         answer.add(event?);
     }
-    let mut response = reply::json(StatusCode::OK, encode::completion(&answer, about));
+    let mut response = reply::json(StatusCode::OK, encoder.whole(&answer));
     if let Some(report) = &answer.report {
         headers::report(response.headers_mut(), report);
     }
@@ -59,7 +58,7 @@ async fn answer(mut run: Run, about: &About) -> Result<Response<reply::Body>, Pr
 }
 
 /// The head leaves with the first event, or after a grace without one: a failure until then has a status of its own.
-async fn answer_stream(state: &State, mut run: Run, encoder: Encoder) -> Result<Response<reply::Body>, Problem> {
+async fn answer_stream(state: &State, mut run: Run, encoder: Box<dyn Encoder>) -> Result<Response<reply::Body>, Problem> {
     let first = match tokio::time::timeout(state.config.head_grace, run.next()).await {
         Ok(first) => first.transpose()?.map_or(Next::End, Next::Event),
         Err(_) => Next::Silence,
@@ -97,25 +96,25 @@ async fn next(run: &mut Run, keep_alive: Option<Duration>) -> Next {
     }
 }
 
-fn frames(first: Next, mut run: Run, mut encoder: Encoder, keep_alive: Option<Duration>) -> impl Stream<Item = Bytes> + Send {
+fn frames(first: Next, mut run: Run, mut encoder: Box<dyn Encoder>, keep_alive: Option<Duration>) -> impl Stream<Item = Bytes> + Send {
     stream! {
         let mut coming = first;
         loop {
             match coming {
                 Next::Event(event) => {
-                    let frames = encoder.encode(event);
+                    let frames = encoder.event(event);
                     if !frames.is_empty() {
                         yield frames;
                     }
                 }
-                Next::Silence => yield stream::comment(),
+                Next::Silence => yield encoder.silence(),
                 // No `[DONE]`: clients must not take what came before for the whole.
                 Next::Failure(problem) => {
                     yield encoder.failure(&problem);
                     break;
                 }
                 Next::End => {
-                    yield stream::done();
+                    yield encoder.end();
                     break;
                 }
             }

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use hyper::{Response, StatusCode};
 
 use crate::{
-    api::openai::encode,
+    api::openai::ChatCompletions,
     backend::readiness::Readiness,
     chat::{Problem, problem::Kind},
     server::{State, reply},
@@ -20,5 +20,5 @@ pub(in crate::server) async fn ready(state: &State) -> Response<reply::Body> {
         Readiness::NotReady(reason) | Readiness::Unreachable(reason) => reason,
     };
     let problem = Problem::new(Kind::NotReady, format!("The backend is not ready: {reason}.")).with_code("backend_not_ready");
-    reply::json(StatusCode::SERVICE_UNAVAILABLE, encode::error(&problem, false))
+    reply::problem(&problem, &ChatCompletions, false)
 }

@@ -1,0 +1,12 @@
+//! What a server says about a model.
+
+/// A model that a server has.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Model {
+    /// The name by which it is asked for.
+    pub id: String,
+    /// How many tokens its context holds as it is run, where that is known.
+    pub context_length: Option<u64>,
+    /// What it can do, in Ollama's words: `completion`, `tools`, `vision`, `thinking`, `embedding`. Empty when the server does not say.
+    pub capabilities: Vec<String>,
+}
