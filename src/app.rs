@@ -15,7 +15,7 @@ use tokio::{
 
 use crate::{
     agent::Agent,
-    backend::{self, Slot, Target, llama_server::LlamaServer, readiness::Readiness},
+    backend::{Router, Slot, Target, target},
     config::Config,
     inference::Engine,
     server::{self, State},
@@ -34,7 +34,9 @@ pub async fn serve(config: Config) -> anyhow::Result<ExitCode> {
         tracing::warn!(%address, "reachable from the network, and asks no client for a key");
     }
     let state = build(&config);
-    tracing::info!(%address, backend = %config.backend.url, "listening");
+    let backends: Vec<&str> = config.backends.backends.iter().map(|backend| backend.name.as_str()).collect();
+    tracing::info!(%address, ?backends, "listening");
+    let router = state.router.clone();
 
     // 1 stop accepting → 2 let connections finish their request, within the grace → 3 cut the rest by leaving.
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
@@ -45,6 +47,7 @@ pub async fn serve(config: Config) -> anyhow::Result<ExitCode> {
         signals.next().await;
     };
     tokio::select! {
+        () = router.watch() => Ok(ExitCode::FAILURE),
         open = serving => {
             if open > 0 {
                 tracing::warn!(open, "grace period is over, connections are cut");
@@ -70,32 +73,21 @@ fn raise_descriptor_limit(connections_max: usize) {
 
 /// The parts of one server.
 pub fn build(config: &Config) -> State {
-    let target = Arc::new(Target::new(config.backend.clone(), config.upstream.clone()));
-    let backend = Arc::new(LlamaServer::new(Arc::clone(&target)));
-    let engine = Arc::new(Engine::new(backend, config.inference.clone()));
-    State { config: config.server.clone(), agent: Agent::new(engine), target }
+    let router = Router::new(config.backends.clone(), &config.upstream);
+    let engine = Arc::new(Engine::new(Arc::new(router.clone()), config.inference.clone()));
+    State { config: config.server.clone(), agent: Agent::new(engine), router }
 }
 
-/// What is wrong with the backend, one sentence each.
+/// What is wrong with the backends, one sentence each.
 pub async fn check(config: Config) -> Vec<String> {
-    let url = config.backend.url.clone();
-    let target = build(&config).target;
-    match target.readiness().await {
-        Readiness::Ready if config.backend.api_key.is_some() && target.refuses_key().await => {
-            vec![format!("backend.api_key: the backend at {url} refuses the key")]
-        }
-        Readiness::Ready => Vec::new(),
-        Readiness::NotReady(reason) | Readiness::Unreachable(reason) => {
-            vec![format!("backend.url: the backend at {url} is not ready: {reason}")]
-        }
-    }
+    build(&config).router.check().await
 }
 
 /// Asks the toolgate that listens at the configured address whether it lives.
 pub async fn health(config: Config) -> anyhow::Result<()> {
     let address = reachable(config.server.listen);
     let url: Uri = format!("http://{address}").parse().context("make the address a URL")?;
-    let own = Target::new(backend::Config { url, api_key: None, slot: Slot::Authorization }, config.upstream);
+    let own = Target::new(target::Config { url, api_key: None, slot: Slot::Authorization }, config.upstream);
     if !own.answers("/health/live").await {
         bail!("nothing healthy at {address}");
     }

@@ -43,6 +43,7 @@ pub mod config;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 pub mod inference;
+pub mod resilience;
 pub mod secret;
 pub mod server;
 pub mod upstream;

@@ -4,10 +4,12 @@
 
 mod error;
 pub mod forward;
+pub mod kind;
 pub mod llama_server;
 mod model;
 pub mod readiness;
-mod target;
+pub mod router;
+pub mod target;
 
 use std::sync::Arc;
 
@@ -15,9 +17,11 @@ use bytes::Bytes;
 use futures_core::{future::BoxFuture, stream::BoxStream};
 
 pub use self::error::{Error, Refusal};
+pub use self::kind::{Config, Kind, Tools};
 pub use self::model::Model;
 use self::readiness::Readiness;
-pub use self::target::{Config, Slot, Target};
+pub use self::router::{Router, Served};
+pub use self::target::{Slot, Target};
 use crate::chat::{Event, Message, Request};
 
 /// The tools of one upstream call.
@@ -44,6 +48,17 @@ pub struct Prompt {
     pub form: Option<Bytes>,
     /// Fields that replace the request's, in the words of OpenAI.
     pub sampling: Vec<(&'static str, Bytes)>,
+    /// Who answered before, where the model is asked again.
+    pub served: Served,
+}
+
+/// What a backend wants of a request, beside what is in it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Needs {
+    /// No two messages of one role in a row, and no system messages but the first.
+    pub strict_alternation: bool,
+    /// Tools are written into the prompt, so calls come as text.
+    pub prompt_tools: bool,
 }
 
 /// The events of one reply: `Started` first, `Finished` before the end. Ends after the first error. Dropping it closes the
@@ -54,6 +69,11 @@ pub type Events = BoxStream<'static, Result<Event, Error>>;
 pub trait Backend: Send + Sync {
     /// Asks the model. Nothing is sent before the stream is polled.
     fn stream(&self, prompt: Prompt) -> Events;
+
+    /// What those who may be asked want of `request`.
+    fn needs(&self, _request: &Request) -> Needs {
+        Needs::default()
+    }
 }
 
 /// A model server.

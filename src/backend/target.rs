@@ -15,7 +15,7 @@ use crate::{
     wire::openai::ErrorBody,
 };
 
-/// The settings of a backend.
+/// Where a server is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
     /// Scheme, host, port and perhaps a path, without `/v1`.

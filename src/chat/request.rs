@@ -1,6 +1,13 @@
 //! What a client asks for. The fields that toolgate acts on are typed; everything keeps the client's own bytes.
 
+use std::{
+    borrow::Cow,
+    hash::{DefaultHasher, Hash, Hasher},
+};
+
 use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::value::RawValue;
 
 use crate::secret::Secret;
 
@@ -42,6 +49,32 @@ impl Request {
         }
         request
     }
+}
+
+impl Request {
+    /// Puts raw JSON at a top-level field.
+    pub fn set_field(&mut self, name: &str, value: Bytes) {
+        match self.fields.iter_mut().find(|(known, _)| known == name) {
+            Some((_, known)) => *known = value,
+            None => self.fields.push((name.to_owned(), value)),
+        }
+    }
+
+    /// A number that is the same for all requests of one conversation: made of its messages up to the first of the user.
+    pub fn conversation(&self) -> u64 {
+        let messages: Vec<&RawValue> = serde_json::from_slice(&self.messages).unwrap_or_default();
+        let is_users = |message: &&&RawValue| serde_json::from_str::<Role<'_>>(message.get()).is_ok_and(|message| message.role == "user");
+        let until = messages.iter().position(|message| is_users(&message)).unwrap_or(0);
+        let mut hasher = DefaultHasher::new();
+        messages.iter().take(until + 1).for_each(|message| message.get().hash(&mut hasher));
+        hasher.finish()
+    }
+}
+
+#[derive(Deserialize)]
+struct Role<'a> {
+    #[serde(borrow, default)]
+    role: Cow<'a, str>,
 }
 
 impl Default for Request {

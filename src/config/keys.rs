@@ -41,7 +41,7 @@ impl<'a> Keys<'a> {
     }
 
     /// The value at `path`, read by `read`; `default` when nothing sets it or what sets it is wrong, which is noted.
-    pub fn take<T>(&mut self, path: &'static str, default: T, read: impl Fn(&Value) -> Result<T, String>) -> T {
+    pub fn take<T>(&mut self, path: &str, default: T, read: impl Fn(&Value) -> Result<T, String>) -> T {
         let (value, source) = match self.find(path) {
             Some(found) => found,
             None => return default,
@@ -52,12 +52,45 @@ impl<'a> Keys<'a> {
         })
     }
 
-    fn find(&mut self, path: &'static str) -> Option<(Value, Option<String>)> {
+    fn find(&mut self, path: &str) -> Option<(Value, Option<String>)> {
         let in_file = self.file.remove(path).map(|value| (value, None));
         let variable = env::variable(path);
         let in_env = || self.env.get(&variable).map(|text| (Value::String(text), Some(variable.clone())));
-        let in_flags = self.flags.remove(path).map(|value| (value, Some(format!("--{}", path.replace(['.', '_'], "-")))));
+        let in_flags = self.flags.remove(path).map(|value| (value, Some(flag(path))));
         in_flags.or_else(in_env).or(in_file)
+    }
+
+    /// Where the tables called `name` are: `["name"]` for one, written `[name]` or `[[name]]`, else `["name[0]", …]`; none when there is none.
+    pub fn tables(&self, name: &str) -> Vec<String> {
+        let is_below = |prefix: &str| self.file.keys().any(|path| path.strip_prefix(prefix).is_some_and(|rest| rest.starts_with('.')));
+        if is_below(name) {
+            return vec![name.to_owned()];
+        }
+        (0..).map(|index| format!("{name}[{index}]")).take_while(|prefix| is_below(prefix)).collect()
+    }
+
+    /// The values of a table whose keys are nobody's to know.
+    pub fn take_table(&mut self, path: &str) -> Vec<(String, Value)> {
+        let prefix = format!("{path}.");
+        let names: Vec<String> = self.file.keys().filter_map(|key| key.strip_prefix(&prefix).map(str::to_owned)).collect();
+        names.into_iter().filter_map(|name| self.file.remove(&format!("{prefix}{name}")).map(|value| (name, value))).collect()
+    }
+
+    /// The variable `name` of the environment.
+    pub fn variable(&self, name: &str) -> Option<String> {
+        self.env.get(name)
+    }
+
+    /// What set `path`, unless it was the file or nothing did.
+    pub fn source(&self, path: &str) -> Option<String> {
+        let variable = env::variable(path);
+        let flag = || self.flags.contains_key(path).then(|| flag(path));
+        flag().or_else(|| self.env.get(&variable).map(|_| variable))
+    }
+
+    /// Notes that `message` is wrong with the value at `path`.
+    pub fn fault(&mut self, path: impl Into<String>, message: impl Into<String>) {
+        self.problems.push(Problem { path: path.into(), source: None, message: message.into() });
     }
 
     /// Every problem found. A key of the file that nobody took is one.
@@ -68,11 +101,22 @@ impl<'a> Keys<'a> {
     }
 }
 
+fn flag(path: &str) -> String {
+    format!("--{}", path.replace(['.', '_'], "-"))
+}
+
+/// A list of tables at the top is numbered, unless it has one only.
 fn flatten(prefix: &str, table: Table, flat: &mut BTreeMap<String, Value>) {
     for (name, value) in table {
         let path = if prefix.is_empty() { name } else { format!("{prefix}.{name}") };
         match value {
             Value::Table(table) => flatten(&path, table, flat),
+            Value::Array(list) if prefix.is_empty() && list.iter().all(Value::is_table) => {
+                let several = list.len() > 1;
+                for (index, table) in list.into_iter().filter_map(|value| value.try_into().ok()).enumerate() {
+                    flatten(&if several { format!("{path}[{index}]") } else { path.clone() }, table, flat);
+                }
+            }
             value => drop(flat.insert(path, value)),
         }
     }

@@ -3,10 +3,11 @@
 //! What was typed is a table of values with their source ([`keys`]); what the program needs are the modules' own `Config` types, made
 //! in [`resolve`]. Every problem is reported in one go, with its path in the file.
 
+mod backends;
 pub mod env;
 pub mod keys;
 pub mod resolve;
 pub mod units;
 
 pub use self::keys::Problem;
-pub use self::resolve::{Config, Log, LogFormat, Typed, WHOLE_FILE, load};
+pub use self::resolve::{Config, Log, LogFormat, Typed, WHOLE_FILE, from_text, load};

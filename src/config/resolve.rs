@@ -8,21 +8,17 @@ use std::{
     time::Duration,
 };
 
-use hyper::Uri;
 use toml::{Table, Value};
 
 use super::{
+    backends,
     env::Env,
     keys::{Keys, Problem},
     units,
 };
 use crate::{
-    backend,
-    inference::{
-        self, Constrain, Guardrails, OnText, Reasoning, RetrySampling, ToolArguments,
-        history::{Policy, Replay},
-    },
-    secret::Secret,
+    backend::router,
+    inference::{self, Constrain, Guardrails, OnText, Reasoning, RetrySampling, ToolArguments, history::Replay},
     server, upstream,
 };
 
@@ -40,9 +36,9 @@ pub struct Typed {
 pub struct Config {
     /// The edge.
     pub server: server::Config,
-    /// The model server.
-    pub backend: backend::Config,
-    /// The connections to it.
+    /// The model servers and the models that clients ask them for.
+    pub backends: router::Config,
+    /// The connections to them.
     pub upstream: upstream::Config,
     /// The guardrails.
     pub inference: inference::Config,
@@ -80,6 +76,17 @@ pub fn load(typed: Typed, env: &dyn Env) -> (Config, Vec<Problem>) {
     (config, unreadable.into_iter().chain(keys.finish()).collect())
 }
 
+/// Reads a configuration from the text of a file and the environment.
+pub fn from_text(text: &str, env: &dyn Env) -> (Config, Vec<Problem>) {
+    let (file, unreadable) = match text.parse::<Table>() {
+        Ok(file) => (file, None),
+        Err(error) => (Table::new(), Some(Problem { path: WHOLE_FILE.to_owned(), source: None, message: error.to_string() })),
+    };
+    let mut keys = Keys::new(file, env, BTreeMap::new());
+    let config = resolve(&mut keys);
+    (config, unreadable.into_iter().chain(keys.finish()).collect())
+}
+
 /// The path of a problem with the file as a whole.
 pub const WHOLE_FILE: &str = "configuration";
 
@@ -94,12 +101,7 @@ const SECOND: Duration = Duration::from_secs(1);
 fn resolve(keys: &mut Keys<'_>) -> Config {
     Config {
         server: server(keys),
-        backend: backend::Config {
-            // Where llama-server listens unless told otherwise.
-            url: keys.take("backend.url", Uri::from_static("http://127.0.0.1:8080"), backend_url),
-            api_key: keys.take("backend.api_key", None, |value| units::text(value).and_then(api_key).map(Some)),
-            slot: backend::Slot::Authorization,
-        },
+        backends: backends::resolve(keys),
         upstream: upstream::Config {
             // A host that does not answer within this on a local network is gone.
             connect_timeout: keys.take("timeouts.connect", 5 * SECOND, units::duration),
@@ -107,6 +109,8 @@ fn resolve(keys: &mut Keys<'_>) -> Config {
             first_byte_timeout: keys.take("timeouts.first_byte", 600 * SECOND, units::duration),
             // Between two tokens; a minute means that the server hangs.
             idle_timeout: keys.take("timeouts.idle", 60 * SECOND, units::duration),
+            // Longer than the longest answer that anybody waits for; it ends what would never end.
+            total_timeout: keys.take("timeouts.total", 3600 * SECOND, units::duration),
         },
         inference: inference(keys),
         log: Log {
@@ -175,44 +179,15 @@ fn inference(keys: &mut Keys<'_>) -> inference::Config {
         repetitions_max: keys.take("guardrails.max_repetitions", 8, |value| {
             units::count(value, 0, 1 << 10).and_then(|count| usize::try_from(count).map_err(|error| error.to_string()))
         }),
-        history: Policy {
-            // Most models were trained on conversations without it, and it fills their context.
-            reasoning: keys.take("guardrails.reasoning_replay", Replay::None, |value| {
-                units::word(value, &[("none", Replay::None), ("keep-last", Replay::KeepLast), ("full", Replay::Full)])
-            }),
-            // Most templates take messages as they come, and more is told by not joining them.
-            strict_alternation: keys.take("backend.strict_alternation", false, units::flag),
-        },
+        // Most models were trained on conversations without it, and it fills their context.
+        reasoning_replay: keys.take("guardrails.reasoning_replay", Replay::None, |value| {
+            units::word(value, &[("none", Replay::None), ("keep-last", Replay::KeepLast), ("full", Replay::Full)])
+        }),
         // Longer than any call that is not itself a document.
         held_bytes_max: keys.take("guardrails.max_held_text", 64 << 10, units::bytes),
         // A 128k-token reply is half of this.
         reply_bytes_max: keys.take("guardrails.max_reply", 1 << 20, units::bytes),
     }
-}
-
-/// The address without `/v1`, which people write since clients want it.
-fn backend_url(value: &Value) -> Result<Uri, String> {
-    let typed = units::text(value)?;
-    let trimmed = typed.trim().trim_end_matches('/');
-    let trimmed = trimmed.strip_suffix("/v1").unwrap_or(trimmed);
-    let uri: Uri = trimmed.parse().map_err(|error| format!("is not a URL: {error}"))?;
-    match (uri.scheme_str(), uri.authority()) {
-        (Some("http" | "https"), Some(authority)) if !authority.as_str().contains('@') => {}
-        (Some("http" | "https"), Some(_)) => return Err("must not hold a password: use backend.api_key".to_owned()),
-        _ => return Err("must begin with http:// or https://, such as \"http://127.0.0.1:8080\"".to_owned()),
-    }
-    if uri.query().is_some() {
-        return Err("must not hold a query".to_owned());
-    }
-    Ok(uri)
-}
-
-fn api_key(key: String) -> Result<Secret, String> {
-    let key = key.trim();
-    if key.is_empty() || !key.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Err("must be one or more visible ASCII characters".to_owned());
-    }
-    Ok(Secret::new(&format!("Bearer {key}")))
 }
 
 fn log_level(value: &Value) -> Result<String, String> {
@@ -266,21 +241,6 @@ mod tests {
         assert!(load(missing, &HashMap::new()).1[0].message.contains("cannot be read"));
         let not_toml = Typed { file: Some("src/config/resolve.rs".into()), ..Typed::default() };
         assert!(load(not_toml, &HashMap::new()).1[0].message.contains("line 1"));
-    }
-
-    #[test]
-    fn the_backend_url_is_taken_as_people_write_it() {
-        let check = |typed: &str, expected: Option<&str>| {
-            let url = backend_url(&Value::from(typed)).ok().map(|uri| uri.to_string());
-            assert_eq!(url.as_deref(), expected, "{typed}");
-        };
-        check("http://127.0.0.1:8080", Some("http://127.0.0.1:8080/"));
-        check("http://127.0.0.1:8080/v1/", Some("http://127.0.0.1:8080/"));
-        check("https://host/api/v1", Some("https://host/api"));
-        check("127.0.0.1:8080", None);
-        check("ftp://host", None);
-        check("http://user:pass@host", None);
-        check("http://host/?a=b", None);
     }
 
     #[test]

@@ -8,19 +8,19 @@ use futures_core::Stream;
 use futures_util::StreamExt;
 
 use super::{
-    Config, Constrain, Error, Guardrails, RetrySampling,
+    Config, Constrain, Error, Guardrails, constrain,
     hearing::{Hearing, Outcome},
     history as messages,
     hold::Hold,
     judge::{self, Answer, Correction, Verdict},
     offer::{Cache, Offer},
     refusal::{self, Refusal},
-    rescue,
+    resample, rescue,
     terms::{Shown, Terms},
     truncation,
 };
 use crate::{
-    backend::{self, Backend, Offered, Prompt},
+    backend::{self, Backend, Offered, Prompt, Served},
     chat::{
         Event, FinishReason, Message, Meta, Reply, Report, Request, ToolChoice, Usage,
         report::{Attempt, Fault, Guardrail, Truncation},
@@ -111,19 +111,18 @@ struct Attempts {
     /// The tool whose arguments were wrong last.
     pinned: Option<String>,
     truncated: Option<Truncation>,
+    /// The backend that answered.
+    served: Served,
 }
-
-/// The fields by which clients say what form the reply has: OpenAI's, llama-server's and vLLM's.
-const OWN_FORMS: [&str; 7] =
-    ["response_format", "grammar", "json_schema", "structured_outputs", "guided_json", "guided_regex", "guided_grammar"];
-
-/// The highest temperature that servers accept.
-const TEMPERATURE_MAX: f64 = 2.0;
 
 impl Attempts {
     fn new(engine: Arc<Engine>, request: Arc<Request>, guardrails: Guardrails) -> Self {
         let offer = engine.offers.offer(&request, guardrails.respond);
-        let (request, changes) = with_sound_messages(request, engine.config.history);
+        let needs = engine.backend.needs(&request);
+        // What is asked for as text comes as text.
+        let guardrails = Guardrails { rescue: guardrails.rescue || (needs.prompt_tools && !request.tools.is_empty()), ..guardrails };
+        let policy = messages::Policy { reasoning: engine.config.reasoning_replay, strict_alternation: needs.strict_alternation };
+        let (request, changes) = with_sound_messages(request, policy);
         Self {
             engine,
             request,
@@ -146,6 +145,7 @@ impl Attempts {
             had_several_calls: false,
             pinned: None,
             truncated: None,
+            served: Served::default(),
         }
     }
 
@@ -161,7 +161,10 @@ impl Attempts {
         };
         let form = self.form();
         self.is_forced = form.is_some();
-        Prompt { request: Arc::clone(&self.request), offered, corrections: self.corrections.clone(), form, sampling: self.sampling() }
+        let served = if self.goes_on { self.served.bound() } else { self.served.clone() };
+        let sampling = resample::sampling(&self.request, self.engine.config.retry_sampling, self.history.len());
+        let (request, corrections) = (Arc::clone(&self.request), self.corrections.clone());
+        Prompt { request, offered, corrections, form, sampling, served }
     }
 
     /// The form that the reply is forced into, if any: never beside one that the client wants.
@@ -175,37 +178,7 @@ impl Attempts {
         // Where text is an answer, and there is no tool to say it with, a form would forbid it.
         let must_call = self.offer.responds || self.terms().call_is_due();
         let may = self.guardrails.validate && !matches!(choice, ToolChoice::None | ToolChoice::Other) && !self.is_unforced;
-        if wanted && may && must_call && !self.has_own_form() { self.offer.form(self.pinned.as_deref()) } else { None }
-    }
-
-    /// Whether the client itself says what form the reply has.
-    fn has_own_form(&self) -> bool {
-        let is_text = |form: &Bytes| {
-            let kind =
-                serde_json::from_slice::<serde_json::Value>(form).ok().and_then(|form| form.get("type")?.as_str().map(str::to_owned));
-            form.as_ref() == b"null" || kind.as_deref() == Some("text")
-        };
-        let sets = |name: &str| self.request.field(name).is_some_and(|form| !is_text(form));
-        self.request.fields.iter().any(|(name, _)| OWN_FORMS.contains(&name.as_str()) && sets(name))
-    }
-
-    /// The sampling of a retry, where the request says how to sample: the same again would as likely go wrong again.
-    fn sampling(&self) -> Vec<(&'static str, Bytes)> {
-        let (step, retries) = (self.engine.config.retry_sampling, self.history.len());
-        let mut sampling = Vec::new();
-        if retries == 0 || step == RetrySampling::default() {
-            return sampling;
-        }
-        let number = |name| self.request.field(name).and_then(|raw| serde_json::from_slice::<serde_json::Number>(raw).ok());
-        if let Some(temperature) = number("temperature").and_then(|number| number.as_f64()) {
-            let shifted = (temperature + step.temperature_step * retries as f64).clamp(temperature, TEMPERATURE_MAX.max(temperature));
-            sampling.push(("temperature", shifted.to_string().into()));
-        }
-        if let Some(seed) = number("seed").and_then(|number| number.as_u64()) {
-            let retries = u64::try_from(retries).unwrap_or(u64::MAX);
-            sampling.push(("seed", seed.saturating_add(step.seed_step.saturating_mul(retries)).to_string().into()));
-        }
-        sampling
+        if wanted && may && must_call && !constrain::has_own_form(&self.request) { self.offer.form(self.pinned.as_deref()) } else { None }
     }
 
     fn terms(&self) -> Terms<'_> {
@@ -310,7 +283,7 @@ impl Attempts {
             self.is_unforced = true;
             return true;
         }
-        if self.is_reduced || self.has_own_form() || self.request.tool_choice == ToolChoice::None {
+        if self.is_reduced || constrain::has_own_form(&self.request) || self.request.tool_choice == ToolChoice::None {
             return false;
         }
         self.is_reduced = true;

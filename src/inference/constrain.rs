@@ -8,6 +8,7 @@ use std::cell::Cell;
 use serde_json::{Map, Value, json};
 
 use super::offer::Tool;
+use crate::chat::Request;
 
 /// The longest text or list that a grammar is asked to count: a rule is written out for each.
 const COUNT_MAX: u64 = 256;
@@ -15,6 +16,17 @@ const COUNT_MAX: u64 = 256;
 const DEPTH_MAX: usize = 12;
 /// How many schemas are written out for one tool, since each reference is.
 const NODES_MAX: usize = 2000;
+
+/// The fields by which clients say what form the reply has: OpenAI's, llama-server's and vLLM's.
+const OWN_FORMS: [&str; 7] =
+    ["response_format", "grammar", "json_schema", "structured_outputs", "guided_json", "guided_regex", "guided_grammar"];
+
+/// Whether the client itself says what form the reply has.
+pub(super) fn has_own_form(request: &Request) -> bool {
+    let kind = |form: &[u8]| serde_json::from_slice::<Value>(form).ok()?.get("type")?.as_str().map(str::to_owned);
+    let sets = |form: &[u8]| form != b"null" && kind(form).as_deref() != Some("text");
+    request.fields.iter().any(|(name, form)| OWN_FORMS.contains(&name.as_str()) && sets(form))
+}
 
 /// The schema of one call of one of `tools`.
 pub(super) fn form<'t>(tools: impl Iterator<Item = &'t Tool>) -> Value {

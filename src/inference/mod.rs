@@ -20,6 +20,7 @@ pub mod offer;
 mod refusal;
 pub(crate) mod repair;
 mod repetition;
+mod resample;
 pub mod rescue;
 pub mod respond;
 mod terms;
@@ -128,8 +129,8 @@ pub struct Config {
     pub tool_arguments: ToolArguments,
     /// How often the longest cycle looked for may come over and over in one reply; 0 is as often as it likes.
     pub repetitions_max: usize,
-    /// What is done to the messages of a request.
-    pub history: history::Policy,
+    /// Which past reasoning the model reads again.
+    pub reasoning_replay: history::Replay,
     /// How many bytes of text are held for what they may become; longer text is text.
     pub held_bytes_max: usize,
     /// How many bytes of one reply are read.

@@ -6,10 +6,7 @@ use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use proptest::prelude::*;
 
-use super::{
-    Config, Constrain, Engine, Error, Guardrails, OnText, Reasoning, RetrySampling, ToolArguments,
-    history::{Policy, Replay},
-};
+use super::{Config, Constrain, Engine, Error, Guardrails, OnText, Reasoning, RetrySampling, ToolArguments, history::Replay};
 use crate::{
     backend::{Backend, Events, Prompt},
     chat::{Call, Event, FinishReason, Meta, Reply, Request, Tool, ToolChoice, Usage},
@@ -120,7 +117,7 @@ fn config() -> impl Strategy<Value = Config> {
         on_text,
         tool_arguments,
         repetitions_max: 1,
-        history: Policy { reasoning: Replay::None, strict_alternation: false },
+        reasoning_replay: Replay::None,
         held_bytes_max,
         reply_bytes_max: 1 << 20,
     })

@@ -12,10 +12,10 @@ mod reply;
 mod router;
 mod routes;
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{net::SocketAddr, time::Duration};
 
 pub use self::listener::serve;
-use crate::{agent::Agent, backend::Target};
+use crate::{agent::Agent, backend::Router};
 
 /// The settings of the edge.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,5 +43,5 @@ pub struct State {
     /// Runs guarded requests.
     pub agent: Agent,
     /// Takes the requests that are passed on.
-    pub target: Arc<Target>,
+    pub router: Router,
 }

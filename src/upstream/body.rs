@@ -20,16 +20,24 @@ pub struct Body {
     /// Gone once the body has ended.
     connection: Option<Connection>,
     client: Arc<Inner>,
-    /// Until the first byte has come, which may be long after the head.
-    first_byte_by: Option<Instant>,
+    deadlines: Deadlines,
     /// Made at the first wait: a body that is at hand never waits.
     timer: Option<Pin<Box<Sleep>>>,
     waiting: bool,
 }
 
+/// Until when what must have come.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Deadlines {
+    /// The first byte of the body, which may come long after the head; gone once it has come.
+    pub(super) first_byte_by: Option<Instant>,
+    /// The end.
+    pub(super) total_by: Instant,
+}
+
 impl Body {
-    pub(super) fn new(incoming: Incoming, connection: Connection, client: Arc<Inner>, first_byte_by: Instant) -> Self {
-        Self { incoming, connection: Some(connection), client, first_byte_by: Some(first_byte_by), timer: None, waiting: false }
+    pub(super) fn new(incoming: Incoming, connection: Connection, client: Arc<Inner>, deadlines: Deadlines) -> Self {
+        Self { incoming, connection: Some(connection), client, deadlines, timer: None, waiting: false }
     }
 
     fn poll_incoming(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
@@ -45,14 +53,16 @@ impl Body {
     /// Polls the timer, which runs from the moment that the wait began.
     fn poll_overdue(&mut self, cx: &mut Context<'_>) -> Poll<Error> {
         let config = &self.client.config;
-        let end = self.first_byte_by.unwrap_or_else(|| Instant::now() + config.idle_timeout);
+        let Deadlines { first_byte_by, total_by } = self.deadlines;
+        let end = first_byte_by.unwrap_or_else(|| Instant::now() + config.idle_timeout).min(total_by);
         let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(end)));
         if !self.waiting {
             timer.as_mut().reset(end);
             self.waiting = true;
         }
         ready!(timer.as_mut().poll(cx));
-        Poll::Ready(match self.first_byte_by {
+        Poll::Ready(match first_byte_by {
+            _ if Instant::now() >= total_by => Error::Total(config.total_timeout),
             Some(_) => Error::FirstByte(config.first_byte_timeout),
             None => Error::Idle(config.idle_timeout),
         })
@@ -72,7 +82,7 @@ impl HttpBody for Body {
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Error>>> {
         if let Poll::Ready(frame) = self.poll_incoming(cx) {
             self.waiting = false;
-            self.first_byte_by = None;
+            self.deadlines.first_byte_by = None;
             if frame.is_none() {
                 self.release();
             }

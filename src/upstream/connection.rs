@@ -43,7 +43,7 @@ impl Connector {
             tls.call(self.origin.clone()).await
         };
         let opened = tokio::time::timeout(self.timeout, opening).await;
-        let stream = opened.map_err(|_| Error::Connect("it took too long".into()))?.map_err(Error::Connect)?;
+        let stream = opened.map_err(|_| Error::ConnectTimeout(self.timeout))?.map_err(Error::Connect)?;
         let (sender, driver) = http1::handshake(stream).await.map_err(|error| Error::Connect(error.into()))?;
         Ok(Connection { sender, driver: Some(Box::pin(driver)) })
     }

@@ -8,12 +8,18 @@ pub enum Error {
     /// No connection: nothing was sent.
     #[error("connect to upstream")]
     Connect(#[source] Box<dyn error::Error + Send + Sync>),
+    /// No connection in time: nothing was sent.
+    #[error("no connection within {} s", .0.as_secs_f64())]
+    ConnectTimeout(Duration),
     /// The connection stood, but the response's first byte did not come in time.
     #[error("no response within {} s", .0.as_secs_f64())]
     FirstByte(Duration),
     /// The response stopped arriving.
     #[error("response stalled for {} s", .0.as_secs_f64())]
     Idle(Duration),
+    /// The whole response took too long.
+    #[error("response not complete within {} s", .0.as_secs_f64())]
+    Total(Duration),
     /// The client's own body exceeds the limit.
     #[error("request body exceeds the limit")]
     BodyTooLarge,

@@ -37,6 +37,8 @@ pub struct Config {
     pub first_byte_timeout: Duration,
     /// Between two pieces of the response.
     pub idle_timeout: Duration,
+    /// From the request to the end of the response.
+    pub total_timeout: Duration,
 }
 
 /// A server that closes a kept connection does so before it reads the request. What breaks later may have been worked on, and is not
@@ -88,11 +90,14 @@ impl Client {
     }
 
     async fn exchange(&self, mut connection: Connection, mut request: Request<Payload>) -> Result<Response<Body>, Error> {
-        let timeout = self.inner.config.first_byte_timeout;
+        let Config { first_byte_timeout: timeout, total_timeout, .. } = self.inner.config;
         request.headers_mut().insert(HOST, self.inner.host.clone());
-        let first_byte_by = Instant::now() + timeout;
+        let now = Instant::now();
+        let (first_byte_by, total_by) = (now + timeout, now + total_timeout);
         let answer = tokio::time::timeout_at(first_byte_by, connection.send(request)).await;
         let response = answer.map_err(|_| Error::FirstByte(timeout))??;
-        Ok(response.map(|incoming| Body::new(incoming, connection, Arc::clone(&self.inner), first_byte_by)))
+        Ok(response.map(|incoming| {
+            Body::new(incoming, connection, Arc::clone(&self.inner), body::Deadlines { first_byte_by: Some(first_byte_by), total_by })
+        }))
     }
 }

@@ -42,7 +42,8 @@ async fn without_one_none_is_sent() {
 async fn a_configured_key_replaces_it() {
     for (path, body) in ways() {
         let upstream = Upstream::saying([Reply::call("get_weather", r#"{"city":"Paris"}"#)]).await;
-        let proxy = Proxy::start_with(&upstream, |config| config.backend.api_key = Some(Secret::new("Bearer sk-static"))).await;
+        let proxy =
+            Proxy::start_with(&upstream, |config| config.backends.backends[0].target.api_key = Some(Secret::new("Bearer sk-static"))).await;
         proxy.client.send("POST", path, &[("authorization", &format!("Bearer {KEY}"))], body).await;
         let sent: Vec<_> = upstream.only_request().headers.get_all("authorization").iter().cloned().collect();
         assert_eq!(sent, ["Bearer sk-static"]);
@@ -136,7 +137,7 @@ async fn no_other_field_of_an_error_holds_the_credential() {
 async fn no_error_message_holds_the_configured_key() {
     let upstream = Upstream::saying([Reply::error(401, "wrong key sk-static-0123456789")]).await;
     let key = Secret::new("Bearer sk-static-0123456789");
-    let proxy = Proxy::start_with(&upstream, |config| config.backend.api_key = Some(key)).await;
+    let proxy = Proxy::start_with(&upstream, |config| config.backends.backends[0].target.api_key = Some(key)).await;
     for request in [chat(), question()] {
         let answer = proxy.ask(&request).await;
         assert_eq!((answer.status, answer.error()["message"].as_str()), (401, Some("wrong key [secret]")));

@@ -91,13 +91,14 @@ mod tests {
 
     use super::*;
     use crate::{
+        backend::Served,
         chat::{Call, Request},
         wire::fields,
     };
 
     fn prompt(body: &'static str, offered: Offered, corrections: Vec<Message>) -> Prompt {
         let request = Request { fields: fields::object(&Bytes::from_static(body.as_bytes())).unwrap(), ..Request::default() };
-        Prompt { request: Arc::new(request), offered, corrections, form: None, sampling: Vec::new() }
+        Prompt { request: Arc::new(request), offered, corrections, form: None, sampling: Vec::new(), served: Served::default() }
     }
 
     fn check(prompt: &Prompt, expected: &str) {

@@ -28,7 +28,7 @@ pub(in crate::server) async fn complete(
     let body = body::collect(incoming, &state.config).await?;
     let (mut request, encoder) = dialect.decode(&body, headers::explain(&head.headers))?;
     request.credential = headers::credential(&head.headers);
-    if !agent::guards(&request, guardrails) {
+    if !agent::guards(&request, guardrails) && state.router.is_native(&request) {
         return pass(state, &head, &request, body).await;
     }
     request.query = head.uri.query().map(str::to_owned);
@@ -42,7 +42,7 @@ async fn pass(state: &State, head: &Parts, request: &crate::chat::Request, body:
     let path = with_query("/v1/chat/completions", head.uri.query());
     let caller = request.credential.as_ref();
     let forward = Forward { method: &head.method, path: &path, headers: &head.headers, caller };
-    Ok(reply::passed(state.target.forward_success(&forward, body).await?))
+    Ok(reply::passed(state.router.pass(request, &forward, body).await?))
 }
 
 async fn answer(mut run: Run, encoder: Box<dyn Encoder>) -> Result<Response<reply::Body>, Problem> {

@@ -4,6 +4,7 @@ use hyper::{
     Request, Response,
     body::{Body, Incoming},
 };
+use serde::Deserialize;
 
 use crate::{
     backend::forward::Forward,
@@ -21,11 +22,22 @@ pub(in crate::server) async fn to(state: &State, request: Request<Incoming>, pat
     let forward = Forward { method: &head.method, path: &path, headers: &head.headers, caller: caller.as_ref() };
     // What is short is read first: it can go out on a kept connection, and a client that stalls costs the backend nothing.
     let response = if incoming.size_hint().upper().is_some_and(|length| length <= AT_HAND_BYTES_MAX) {
-        state.target.forward(&forward, body::collect(incoming, &state.config).await?).await?
+        let body = body::collect(incoming, &state.config).await?;
+        state.router.forward(model(&body), &forward, body).await?
     } else {
-        state.target.forward_stream(&forward, body::limited(incoming, &state.config)?).await?
+        state.router.forward_stream(&forward, body::limited(incoming, &state.config)?).await?
     };
     Ok(reply::passed(response))
+}
+
+/// The model that a JSON body names.
+fn model(body: &[u8]) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Named {
+        #[serde(default)]
+        model: Option<String>,
+    }
+    serde_json::from_slice::<Named>(body).ok().and_then(|named| named.model)
 }
 
 /// `path` with `query` behind it.

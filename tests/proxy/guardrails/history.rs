@@ -68,7 +68,7 @@ async fn reasoning_goes_up_as_configured() {
         [(Replay::None, json!([user("q"), {"role": "assistant", "content": "a"}, user("r")])), (Replay::Full, messages.clone())]
     {
         let upstream = Upstream::saying([paris()]).await;
-        let proxy = Proxy::start_with(&upstream, |config| config.inference.history.reasoning = replay).await;
+        let proxy = Proxy::start_with(&upstream, |config| config.inference.reasoning_replay = replay).await;
         proxy.ask(&asked(&messages)).await;
         assert_eq!(upstream.requests()[0].json()["messages"], expected);
     }
@@ -78,7 +78,7 @@ async fn reasoning_goes_up_as_configured() {
 async fn roles_alternate_where_they_must() {
     let messages = json!([user("q"), user("r"), {"role": "system", "content": "s"}]);
     let upstream = Upstream::saying([paris()]).await;
-    let proxy = Proxy::start_with(&upstream, |config| config.inference.history.strict_alternation = true).await;
+    let proxy = Proxy::start_with(&upstream, |config| config.backends.backends[0].strict_alternation = true).await;
     proxy.ask(&asked(&messages)).await;
     assert_eq!(upstream.requests()[0].json()["messages"], json!([user("q\n\nr\n\nNote of the system:\n\ns")]));
     let (proxy, upstream) = proxy_before([paris()]).await;

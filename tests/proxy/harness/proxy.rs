@@ -6,7 +6,7 @@ use serde_json::Value;
 use tokio::{net::TcpListener, sync::oneshot, task::JoinSet};
 use toolgate::{
     app,
-    config::{self, Config, Typed},
+    config::{self, Config},
     server,
 };
 
@@ -34,8 +34,23 @@ impl Proxy {
 
     /// A proxy in front of whatever is at `url`.
     pub(crate) async fn start_at(url: &str, change: impl FnOnce(&mut Config)) -> Self {
-        let mut config = config::load(Typed::default(), &HashMap::new()).0;
-        config.backend.url = url.parse().unwrap();
+        Self::start_from("", |config| {
+            config.backends.backends[0].target.url = url.parse().unwrap();
+            change(config);
+        })
+        .await
+    }
+
+    /// A proxy in front of `upstream`, whose settings are those of a TOML `file`.
+    pub(crate) async fn start_before(upstream: &Upstream, file: &str) -> Self {
+        Self::start_from(file, |config| config.backends.backends[0].target.url = format!("http://{}", upstream.address).parse().unwrap())
+            .await
+    }
+
+    /// A proxy whose settings are those of a TOML `file`, adjusted by `change`.
+    pub(crate) async fn start_from(file: &str, change: impl FnOnce(&mut Config)) -> Self {
+        let (mut config, problems) = config::from_text(file, &HashMap::new());
+        assert_eq!(problems, []);
         change(&mut config);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();

@@ -1,0 +1,135 @@
+//! What the backends have and how they are, for clients and operators.
+
+use std::{collections::HashSet, sync::Arc};
+
+use serde::Serialize;
+
+use super::{Member, Router};
+use crate::backend::{self, readiness::Readiness};
+
+/// A model as clients see it.
+#[derive(Debug, Clone)]
+pub struct Listed {
+    /// What is known about it, under the name that clients ask for.
+    pub model: backend::Model,
+    /// The backend that is asked first.
+    pub backend: String,
+}
+
+/// How a backend is.
+#[derive(Debug, Serialize)]
+pub struct Health {
+    /// What it is called.
+    pub name: String,
+    kind: &'static str,
+    /// `ready`, `not_ready` or `unreachable`.
+    pub status: &'static str,
+    /// Why it is not ready.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// The state of its breaker.
+    breaker: &'static str,
+    /// Requests that it works on, where they are limited.
+    active: usize,
+    /// Requests that wait for it.
+    waiting: usize,
+    models: Vec<ModelHealth>,
+}
+
+/// What is known of a model at a backend.
+#[derive(Debug, Serialize)]
+struct ModelHealth {
+    id: String,
+    /// `native` or `prompt`.
+    tools: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    context_length: Option<u64>,
+}
+
+impl Router {
+    /// Every model that a request may name, once: those of the configuration, then those of the backend that takes all others. Where the
+    /// configuration names none, those of all backends. Asks the backends.
+    pub async fn models(&self) -> Vec<Listed> {
+        let own = futures_util::future::join_all(self.members.iter().map(fresh)).await;
+        let mut seen = HashSet::new();
+        let mut all = Vec::new();
+        for model in self.table.models() {
+            let first = model.candidates.first();
+            let known = first.and_then(|first| own.get(first.backend)?.iter().find(|known| known.id == first.model));
+            let backend = first.and_then(|first| self.members.get(first.backend)).map_or("", |member| &member.name);
+            for name in [&model.name].into_iter().chain(&model.aliases) {
+                let named = backend::Model { id: name.clone(), ..known.cloned().unwrap_or_default() };
+                all.push(Listed { model: named, backend: backend.to_owned() });
+            }
+        }
+        let is_open = self.table.models().is_empty();
+        for (member, models) in self.members.iter().zip(&own).filter(|(member, _)| is_open || member.is_default) {
+            all.extend(models.iter().map(|model| Listed { model: model.clone(), backend: member.name.clone() }));
+        }
+        all.retain(|listed| seen.insert(listed.model.id.clone()));
+        all
+    }
+
+    /// The names that a request may give as its model, as far as they are known.
+    pub(super) fn names(&self) -> Vec<String> {
+        let configured = self.table.models().iter().flat_map(|model| [&model.name].into_iter().chain(&model.aliases)).cloned();
+        let is_open = self.table.models().is_empty();
+        let listed = self.members.iter().filter(|member| is_open || member.is_default).filter_map(|member| member.known());
+        let mut names: Vec<String> =
+            configured.chain(listed.flat_map(|models| models.iter().map(|model| model.id.clone()).collect::<Vec<_>>())).collect();
+        let mut seen = HashSet::new();
+        names.retain(|name| seen.insert(name.clone()));
+        names
+    }
+
+    /// What is wrong with the backends and their keys, one sentence each. Asks them.
+    pub async fn check(&self) -> Vec<String> {
+        let check = async |member: &Arc<Member>| {
+            let name = &member.name;
+            match member.probe().await {
+                Readiness::Ready if member.has_key && member.target.refuses_key().await => Some(format!("{name}: it refuses the key")),
+                Readiness::Ready => None,
+                Readiness::NotReady(reason) | Readiness::Unreachable(reason) => Some(format!("{name}: it is not ready: {reason}")),
+            }
+        };
+        futures_util::future::join_all(self.members.iter().map(check)).await.into_iter().flatten().collect()
+    }
+
+    /// Asks every backend how it is.
+    pub async fn health(&self) -> Vec<Health> {
+        futures_util::future::join_all(self.members.iter().map(health)).await
+    }
+}
+
+/// The models of `member` now, or as last listed where it does not say.
+async fn fresh(member: &Arc<Member>) -> Arc<Vec<backend::Model>> {
+    match tokio::time::timeout(super::member::LIST_TIMEOUT, member.list()).await {
+        Ok(Ok(models)) => models,
+        _ => member.known().unwrap_or_default(),
+    }
+}
+
+async fn health(member: &Arc<Member>) -> Health {
+    let readiness = member.probe().await;
+    let (status, reason) = match readiness {
+        Readiness::Ready => ("ready", None),
+        Readiness::NotReady(reason) => ("not_ready", Some(reason)),
+        Readiness::Unreachable(reason) => ("unreachable", Some(reason)),
+    };
+    let model = |model: &backend::Model| ModelHealth {
+        id: model.id.clone(),
+        tools: if member.prompts_tools(&model.id) { "prompt" } else { "native" },
+        context_length: model.context_length,
+    };
+    let (active, waiting) = member.load();
+    Health {
+        name: member.name.clone(),
+        kind: member.kind.as_str(),
+        status,
+        reason,
+        breaker: member.phase().as_str(),
+        active,
+        waiting,
+        models: member.known().iter().flat_map(|models| models.iter()).map(model).collect(),
+    }
+}

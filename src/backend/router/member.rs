@@ -1,0 +1,202 @@
+//! One backend among several: its server, how many may use it, whether it works, and what it said about its models.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use crate::{
+    backend::{
+        Error, Model, Server, Target, Tools,
+        kind::{Config, Kind},
+        readiness::Readiness,
+    },
+    resilience::{
+        breaker::{Breaker, Phase},
+        bulkhead::{Bulkhead, Full, Place},
+    },
+    upstream,
+};
+
+/// What a list of models may take where a request waits for it.
+pub(super) const LIST_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// A backend.
+pub(super) struct Member {
+    pub(super) name: String,
+    pub(super) kind: Kind,
+    pub(super) is_default: bool,
+    pub(super) strict_alternation: bool,
+    pub(super) has_key: bool,
+    pub(super) target: Arc<Target>,
+    pub(super) server: Arc<dyn Server>,
+    tools: Tools,
+    bulkhead: Option<Bulkhead>,
+    breaker: Mutex<Breaker>,
+    /// What the last probe said.
+    is_ready: AtomicBool,
+    models: Mutex<Option<Arc<Vec<Model>>>>,
+    /// Whether a model takes tools, as the server declared when it first listed the model.
+    declared: Mutex<HashMap<String, bool>>,
+    /// How long an answer takes, in ms, smoothed.
+    answer_ms: AtomicU64,
+}
+
+impl Member {
+    pub(super) fn new(config: Config, upstream: upstream::Config) -> Self {
+        let target = config.target(upstream);
+        Self {
+            server: config.kind.server(&target),
+            target,
+            has_key: config.target.api_key.is_some(),
+            name: config.name,
+            kind: config.kind,
+            is_default: config.is_default,
+            strict_alternation: config.strict_alternation,
+            tools: config.tools,
+            bulkhead: config.bulkhead.map(Bulkhead::new),
+            breaker: Mutex::new(Breaker::new(config.breaker)),
+            is_ready: AtomicBool::new(true),
+            models: Mutex::new(None),
+            declared: Mutex::new(HashMap::new()),
+            answer_ms: AtomicU64::new(0),
+        }
+    }
+
+    /// Whether it is worth asking now.
+    pub(super) fn works(&self) -> bool {
+        self.is_ready.load(Ordering::Relaxed) && lock(&self.breaker).try_enter(Instant::now())
+    }
+
+    /// Waits for a place. Fails when it has too much to do.
+    pub(super) async fn enter(self: &Arc<Self>) -> Result<Stay, Error> {
+        let place = match &self.bulkhead {
+            None => None,
+            Some(bulkhead) => Some(bulkhead.enter().await.map_err(|full| self.busy(full))?),
+        };
+        Ok(Stay { member: Arc::clone(self), since: Instant::now(), _place: place })
+    }
+
+    fn busy(&self, full: Full) -> Error {
+        let (inside, waiting) = self.load();
+        let answer_ms = self.answer_ms.load(Ordering::Relaxed).max(1_000);
+        // Until all that wait now are served.
+        let wait_ms = answer_ms.saturating_mul(waiting as u64 + 1) / (inside.max(1) as u64);
+        Error::Busy { reason: full.to_string(), retry_after_s: wait_ms.div_ceil(1_000).clamp(1, 60) }
+    }
+
+    /// How many requests it works on and how many wait; zeros where nothing is limited.
+    pub(super) fn load(&self) -> (usize, usize) {
+        self.bulkhead.as_ref().map_or((0, 0), Bulkhead::load)
+    }
+
+    /// An answer began well.
+    pub(super) fn succeeded(&self) {
+        lock(&self.breaker).succeeded();
+    }
+
+    /// A request ended in `error`.
+    pub(super) fn failed(&self, error: &Error) {
+        if !error.is_servers_fault() {
+            return;
+        }
+        let now = Instant::now();
+        let mut breaker = lock(&self.breaker);
+        let before = breaker.phase(now);
+        breaker.failed(now);
+        let after = breaker.phase(now);
+        drop(breaker);
+        if before != after {
+            tracing::warn!(backend = self.name, %error, "backend fails: it is stepped away from for a while");
+        }
+    }
+
+    /// The breaker's state.
+    pub(super) fn phase(&self) -> Phase {
+        lock(&self.breaker).phase(Instant::now())
+    }
+
+    /// Asks whether it can answer, and remembers.
+    pub(super) async fn probe(&self) -> Readiness {
+        let readiness = self.server.readiness().await;
+        let is_ready = matches!(readiness, Readiness::Ready);
+        if self.is_ready.swap(is_ready, Ordering::Relaxed) != is_ready {
+            tracing::info!(backend = self.name, ?readiness, "readiness changed");
+        }
+        readiness
+    }
+
+    /// Asks for its models, and remembers what it says.
+    pub(super) async fn list(&self) -> Result<Arc<Vec<Model>>, Error> {
+        let models = Arc::new(self.server.models().await?);
+        let mut declared = lock(&self.declared);
+        for model in models.iter().filter(|model| !model.capabilities.is_empty()) {
+            let takes_tools = || model.capabilities.iter().any(|capability| capability == "tools");
+            declared.entry(model.id.clone()).or_insert_with(takes_tools);
+        }
+        drop(declared);
+        *lock(&self.models) = Some(Arc::clone(&models));
+        Ok(models)
+    }
+
+    /// Its models as last listed; asked for where they never were, for a moment.
+    pub(super) async fn listed(&self) -> Arc<Vec<Model>> {
+        if let Some(models) = self.known() {
+            return models;
+        }
+        match tokio::time::timeout(LIST_TIMEOUT, self.list()).await {
+            Ok(Ok(models)) => models,
+            Ok(Err(error)) => {
+                tracing::debug!(backend = self.name, %error, "list models");
+                Arc::default()
+            }
+            Err(_) => Arc::default(),
+        }
+    }
+
+    /// Its models as last listed.
+    pub(super) fn known(&self) -> Option<Arc<Vec<Model>>> {
+        lock(&self.models).clone()
+    }
+
+    /// Whether tools are written into the prompt for `model`.
+    pub(super) fn prompts_tools(&self, model: &str) -> bool {
+        match self.tools {
+            Tools::Native => false,
+            Tools::Prompt => true,
+            Tools::Auto => lock(&self.declared).get(model).is_some_and(|takes_tools| !takes_tools),
+        }
+    }
+
+    /// Hears what the server declares about its models before it is first asked with tools, where that decides how they are shown.
+    pub(super) async fn hear_declared(&self) {
+        if self.tools == Tools::Auto && self.kind.declares_tools() {
+            self.listed().await;
+        }
+    }
+}
+
+/// A request that a member works on. Dropping it makes room for the next.
+pub(super) struct Stay {
+    pub(super) member: Arc<Member>,
+    since: Instant,
+    _place: Option<Place>,
+}
+
+impl Drop for Stay {
+    fn drop(&mut self) {
+        let took = u64::try_from(self.since.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let smooth = |before: u64| Some(if before == 0 { took } else { before - before / 8 + took / 8 });
+        // The closure always answers.
+        self.member.answer_ms.fetch_update(Ordering::Relaxed, Ordering::Relaxed, smooth).ok();
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Each of them is whole after any panic: they are replaced or added to in one step.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
