@@ -2,7 +2,12 @@
 
 use std::sync::Arc;
 
-use super::{Server, Slot, Target, llama_server::LlamaServer, target};
+use super::{
+    Server, Slot, Target,
+    llama_server::{self, LlamaServer},
+    openai::{self, OpenAi},
+    target,
+};
 use crate::{
     resilience::{breaker, bulkhead},
     upstream,
@@ -33,9 +38,9 @@ pub struct Config {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kind {
     /// llama-server or a llamafile.
-    LlamaServer,
+    LlamaServer(llama_server::Config),
     /// Any other server that speaks OpenAI's chat completions.
-    OpenAi,
+    OpenAi(openai::Config),
 }
 
 /// How a backend is shown tools.
@@ -54,38 +59,38 @@ impl Kind {
     /// The word in the configuration.
     pub fn as_str(&self) -> &'static str {
         match self {
-            Self::LlamaServer => "llama_server",
-            Self::OpenAi => "openai",
+            Self::LlamaServer(_) => "llama_server",
+            Self::OpenAi(_) => "openai",
         }
     }
 
     /// Where it listens unless told otherwise.
     pub fn default_url(&self) -> &'static str {
         match self {
-            Self::LlamaServer => "http://127.0.0.1:8080",
+            Self::LlamaServer(_) => "http://127.0.0.1:8080",
             // vLLM.
-            Self::OpenAi => "http://127.0.0.1:8000",
+            Self::OpenAi(_) => "http://127.0.0.1:8000",
         }
     }
 
     /// The header in which it looks for a key.
     pub fn slot(&self) -> Slot {
         match self {
-            Self::LlamaServer | Self::OpenAi => Slot::Authorization,
+            Self::LlamaServer(_) | Self::OpenAi(_) => Slot::Authorization,
         }
     }
 
     /// Whether it takes a chat completion as the client wrote it.
     pub fn is_native(&self) -> bool {
         match self {
-            Self::LlamaServer | Self::OpenAi => true,
+            Self::LlamaServer(_) | Self::OpenAi(_) => true,
         }
     }
 
     /// Whether it refuses tools for models that it declares cannot take them.
     pub(super) fn declares_tools(&self) -> bool {
         match self {
-            Self::LlamaServer | Self::OpenAi => false,
+            Self::LlamaServer(_) | Self::OpenAi(_) => false,
         }
     }
 
@@ -93,7 +98,8 @@ impl Kind {
     pub(super) fn server(&self, target: &Arc<Target>) -> Arc<dyn Server> {
         let target = Arc::clone(target);
         match self {
-            Self::LlamaServer | Self::OpenAi => Arc::new(LlamaServer::new(target)),
+            Self::LlamaServer(config) => Arc::new(LlamaServer::new(target, config.clone())),
+            Self::OpenAi(config) => Arc::new(OpenAi::new(target, config.clone())),
         }
     }
 }

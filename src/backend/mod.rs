@@ -7,8 +7,10 @@ pub mod forward;
 pub mod kind;
 pub mod llama_server;
 mod model;
+pub mod openai;
 pub mod readiness;
 pub mod router;
+mod stream;
 pub mod target;
 
 use std::sync::Arc;

@@ -30,6 +30,8 @@ pub enum Event {
     Finished(FinishReason),
     /// Token counts of the reply.
     Usage(Usage),
+    /// How long the server took for what, as it wrote it: llama-server's `timings`. Before `Finished` in an answer; a later one replaces it.
+    Timings(Box<RawValue>),
     /// What the guardrails did. Once per answer, when it is settled; never from a backend.
     Settled(Report),
 }

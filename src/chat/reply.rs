@@ -25,6 +25,8 @@ pub struct Reply {
     pub finish: Option<FinishReason>,
     /// What it cost.
     pub usage: Usage,
+    /// How long the server took for what, where it says so.
+    pub timings: Option<Box<RawValue>>,
     /// What the guardrails did; absent on a reply straight from a model.
     pub report: Option<Report>,
 }
@@ -49,6 +51,7 @@ impl Reply {
             Event::Logprobs(raw) => self.logprobs.push(raw),
             Event::Finished(reason) => self.finish = Some(reason),
             Event::Usage(usage) => self.usage = usage,
+            Event::Timings(timings) => self.timings = Some(timings),
             Event::Settled(report) => self.report = Some(report),
         }
     }

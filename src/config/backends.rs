@@ -8,7 +8,7 @@ use toml::Value;
 use super::{keys::Keys, units};
 use crate::{
     backend::{
-        self, Kind, Tools,
+        self, Kind, Tools, llama_server, openai,
         router::{self, Candidate},
         target,
     },
@@ -79,8 +79,8 @@ const KINDS: &[(&str, &str)] = &[(LLAMA_SERVER, LLAMA_SERVER), ("openai", "opena
 /// The kind called `word`, with the settings that only it has.
 fn kind(_keys: &mut Keys<'_>, _path: &str, word: &str) -> Kind {
     match word {
-        "openai" => Kind::OpenAi,
-        _ => Kind::LlamaServer,
+        "openai" => Kind::OpenAi(openai::Config::default()),
+        _ => Kind::LlamaServer(llama_server::Config::default()),
     }
 }
 
@@ -284,7 +284,7 @@ mod tests {
         let config = resolved(file, &[("GPU_KEY", "secret-key")]).unwrap();
         assert_eq!(config.backends[0].target.api_key, Some(Secret::new("Bearer secret-key")));
         assert_eq!(config.backends[0].bulkhead.unwrap().inside_max, 1);
-        assert!(!config.backends[0].is_default && config.backends[1].kind == Kind::OpenAi);
+        assert!(!config.backends[0].is_default && matches!(config.backends[1].kind, Kind::OpenAi(_)));
         let model = &config.models[0];
         let candidate = |backend, model: &str, weight| Candidate { backend, model: model.to_owned(), weight };
         assert_eq!(model.candidates, [candidate(0, "small", 1), candidate(1, "qwen", 3)]);

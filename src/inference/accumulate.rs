@@ -88,7 +88,7 @@ fn size(event: &Event) -> usize {
         Event::Reasoning(text) | Event::Content(text) | Event::Refusal(text) => text.len(),
         Event::CallStarted(call) => size_of::<Call>() + call.id.len() + call.name.len() + call.arguments.len(),
         Event::CallArguments { fragment, .. } => fragment.len(),
-        Event::Logprobs(raw) => raw.get().len(),
+        Event::Logprobs(raw) | Event::Timings(raw) => raw.get().len(),
         Event::Started(_) | Event::Finished(_) | Event::Usage(_) | Event::Settled(_) => 0,
     }
 }

@@ -354,6 +354,7 @@ impl Attempts {
         events.extend(say(hold.rest(&self.terms().joined(answer.content)), Event::Content));
         events.extend(say(answer.refusal, Event::Refusal));
         events.extend(answer.calls.into_iter().skip(hold.shown().calls).map(Event::CallStarted));
+        events.extend(answer.timings.map(Event::Timings));
         events.extend([Event::Finished(finish), Event::Usage(self.usage)]);
         events
     }

@@ -185,7 +185,7 @@ impl Hearing {
             if self.reply.charge(&event).is_err() {
                 return;
             }
-            if is_whole && !matches!(event, Event::Usage(_)) {
+            if is_whole && !matches!(event, Event::Usage(_) | Event::Timings(_)) {
                 continue;
             }
             for event in self.told_apart(event) {

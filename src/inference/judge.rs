@@ -33,6 +33,8 @@ pub(super) struct Answer {
     pub(super) calls: Vec<Call>,
     /// Only where they belong to the content as it stands.
     pub(super) logprobs: Vec<Box<RawValue>>,
+    /// Of the reply that it is.
+    pub(super) timings: Option<Box<RawValue>>,
     /// The reply was cut off, by its length or by a filter.
     pub(super) cut: Option<FinishReason>,
 }
@@ -187,7 +189,7 @@ fn text(reply: Reply, more: Vec<String>) -> Answer {
         let parts: Vec<&str> = parts.filter(|part| !part.trim().is_empty()).collect();
         (parts.join(PARAGRAPH), Vec::new())
     };
-    Answer { reasoning: reply.reasoning, content, refusal: reply.refusal, logprobs, ..Answer::default() }
+    Answer { reasoning: reply.reasoning, content, refusal: reply.refusal, logprobs, timings: reply.timings, ..Answer::default() }
 }
 
 /// Replaces text that is calls by the calls. Returns what was said, in case they come to nothing.
@@ -204,7 +206,7 @@ fn rescue_calls(reply: &mut Reply, terms: Terms<'_>, note: &mut Attempt) -> Opti
     let content = std::mem::replace(&mut reply.content, around);
     // They spell the text that is gone.
     reply.logprobs.clear();
-    Some(Answer { reasoning: reply.reasoning.clone(), content, ..Answer::default() })
+    Some(Answer { reasoning: reply.reasoning.clone(), content, timings: reply.timings.clone(), ..Answer::default() })
 }
 
 fn judge_text(reply: Reply, terms: Terms<'_>) -> Verdict {

@@ -49,7 +49,7 @@ impl Splitter {
             Event::Content(text) if matches!(self.state, State::Text) => vec![Event::Content(text)],
             Event::Content(text) => self.content(&text),
             // These may come between any two pieces of the content.
-            event @ (Event::Logprobs(_) | Event::Started(_) | Event::Usage(_) | Event::Reasoning(_)) => vec![event],
+            event @ (Event::Logprobs(_) | Event::Started(_) | Event::Usage(_) | Event::Timings(_) | Event::Reasoning(_)) => vec![event],
             event => self.flush().into_iter().chain([event]).collect(),
         }
     }

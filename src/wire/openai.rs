@@ -40,6 +40,9 @@ pub struct Chunk<'a> {
     /// Token counts, in the last chunk when asked for.
     #[serde(default)]
     pub usage: Option<Usage>,
+    /// How long the server took for what: llama-server's own field, in the last chunk.
+    #[serde(borrow, default)]
+    pub timings: Option<&'a RawValue>,
     /// A failure after the status was sent.
     #[serde(borrow, default)]
     pub error: Option<&'a RawValue>,

@@ -41,6 +41,7 @@ pub(super) fn completion(reply: &Reply, about: &About) -> Bytes {
             finish_reason: reply.finish.unwrap_or(FinishReason::Stop).as_str(),
         }],
         usage: WireUsage::from(reply.usage),
+        timings: reply.timings.as_deref(),
         toolgate: reply.report.as_ref().filter(|_| about.explain),
     };
     json_bytes(&body)
@@ -106,6 +107,8 @@ struct WireCompletion<'a> {
     system_fingerprint: Option<String>,
     choices: [WireChoice<'a>; 1],
     usage: WireUsage,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    timings: Option<&'a RawValue>,
     #[serde(skip_serializing_if = "Option::is_none")]
     toolgate: Option<&'a Report>,
 }

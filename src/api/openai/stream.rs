@@ -23,6 +23,8 @@ pub(super) struct Encoder {
     /// Sent with the delta that they belong to, which comes next.
     logprobs: Vec<Box<RawValue>>,
     report: Option<Report>,
+    /// Sent in the last chunk.
+    timings: Option<Box<RawValue>>,
     /// Where frames are written. A frame that was sent gives its room back, so that a stream seldom allocates.
     room: BytesMut,
 }
@@ -34,7 +36,7 @@ impl Encoder {
     /// An encoder for a client that asked for a usage chunk or not.
     pub(super) fn new(about: About, include_usage: bool) -> Self {
         let room = BytesMut::with_capacity(ROOM_BYTES);
-        Self { about, include_usage, meta: Meta::default(), calls: 0, logprobs: Vec::new(), report: None, room }
+        Self { about, include_usage, meta: Meta::default(), calls: 0, logprobs: Vec::new(), report: None, timings: None, room }
     }
 
     fn encode(&mut self, event: Event) -> Bytes {
@@ -52,10 +54,14 @@ impl Encoder {
             Event::CallStarted(call) => self.call(&mut frames, &call),
             Event::CallArguments { index, fragment } => self.arguments(&mut frames, index, &fragment),
             Event::Finished(reason) => {
-                let explain = self.report.take().filter(|_| self.about.explain);
-                self.chunk(&mut frames, &Delta::Finish {}, Some(reason.as_str()), explain.as_ref());
+                let report = self.report.take().filter(|_| self.about.explain);
+                // A usage chunk comes behind this one.
+                let timings = if self.include_usage { None } else { self.timings.take() };
+                let beside = Beside { report: report.as_ref(), timings: timings.as_deref() };
+                self.chunk(&mut frames, &Delta::Finish {}, Some(reason.as_str()), beside);
             }
             Event::Usage(usage) => self.usage(&mut frames, usage),
+            Event::Timings(raw) => self.timings = Some(raw),
         }
         let written = frames.split().freeze();
         self.room = frames;
@@ -89,23 +95,24 @@ impl Encoder {
 
     fn usage(&self, frames: &mut BytesMut, usage: Usage) {
         if self.include_usage {
-            frame(frames, &self.wire(&[], Some(Some(WireUsage::from(usage))), None));
+            let beside = Beside { report: None, timings: self.timings.as_deref() };
+            frame(frames, &self.wire(&[], Some(Some(WireUsage::from(usage))), beside));
         }
     }
 
     fn delta(&mut self, frames: &mut BytesMut, delta: &Delta<'_>) {
-        self.chunk(frames, delta, None, None);
+        self.chunk(frames, delta, None, Beside::default());
     }
 
-    fn chunk(&mut self, frames: &mut BytesMut, delta: &Delta<'_>, finish_reason: Option<&str>, explain: Option<&Report>) {
+    fn chunk(&mut self, frames: &mut BytesMut, delta: &Delta<'_>, finish_reason: Option<&str>, beside: Beside<'_>) {
         let logprobs = std::mem::take(&mut self.logprobs);
         let choice = WireChoice { index: 0, delta, logprobs: merge(&logprobs), finish_reason };
         // By the book, every chunk of a stream that will end in a usage chunk holds `usage: null`.
         let usage = self.include_usage.then_some(None);
-        frame(frames, &self.wire(&[choice], usage, explain));
+        frame(frames, &self.wire(&[choice], usage, beside));
     }
 
-    fn wire<'a>(&'a self, choices: &'a [WireChoice<'a>], usage: Option<Option<WireUsage>>, toolgate: Option<&'a Report>) -> WireChunk<'a> {
+    fn wire<'a>(&'a self, choices: &'a [WireChoice<'a>], usage: Option<Option<WireUsage>>, beside: Beside<'a>) -> WireChunk<'a> {
         WireChunk {
             id: self.meta.id.as_deref().unwrap_or_default(),
             object: "chat.completion.chunk",
@@ -114,7 +121,8 @@ impl Encoder {
             system_fingerprint: self.meta.system_fingerprint.as_deref(),
             choices,
             usage,
-            toolgate,
+            timings: beside.timings,
+            toolgate: beside.report,
         }
     }
 }
@@ -152,6 +160,13 @@ fn frame(frames: &mut BytesMut, chunk: &WireChunk<'_>) {
 const DATA: &[u8] = b"data: ";
 const END: &[u8] = b"\n\n";
 
+/// What a chunk holds beside OpenAI's fields.
+#[derive(Clone, Copy, Default)]
+struct Beside<'a> {
+    report: Option<&'a Report>,
+    timings: Option<&'a RawValue>,
+}
+
 #[derive(Serialize)]
 struct WireChunk<'a> {
     id: &'a str,
@@ -163,6 +178,8 @@ struct WireChunk<'a> {
     choices: &'a [WireChoice<'a>],
     #[serde(skip_serializing_if = "Option::is_none")]
     usage: Option<Option<WireUsage>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    timings: Option<&'a RawValue>,
     #[serde(skip_serializing_if = "Option::is_none")]
     toolgate: Option<&'a Report>,
 }

@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// The JSON body of one upstream call. It always streams and always asks for usage.
-pub(super) fn body(prompt: &Prompt) -> Bytes {
+pub(in crate::backend) fn body(prompt: &Prompt) -> Bytes {
     let request = &prompt.request;
     let size: usize = request.fields.iter().map(|(name, value)| name.len() + value.len() + 4).sum();
     let mut body = BytesMut::with_capacity(size + 1024);

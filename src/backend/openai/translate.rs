@@ -1,20 +1,19 @@
 //! OpenAI chunks into events, forgiving what servers leave out.
 
-use std::{borrow::Cow, collections::VecDeque};
+use std::{borrow::Cow, collections::VecDeque, sync::Arc};
 
 use serde_json::value::RawValue;
 
 use crate::{
-    backend::{Error, Target},
-    chat::{Call, Event, FinishReason, Meta, Usage},
-    secret::Secret,
+    backend::{Error, Target, stream},
+    chat::{Call, Event, FinishReason, Meta, Request, Usage},
     wire::openai::{CallDelta, Choice, Chunk, Delta, Text},
 };
 
 /// Reads the payloads of one stream and queues what they say.
-pub(super) struct Translator<'a> {
-    target: &'a Target,
-    caller: Option<&'a Secret>,
+pub(in crate::backend) struct Translator {
+    target: Arc<Target>,
+    request: Arc<Request>,
     events: VecDeque<Event>,
     started: bool,
     finished: bool,
@@ -23,20 +22,15 @@ pub(super) struct Translator<'a> {
     calls: Vec<(Option<usize>, String)>,
 }
 
-impl<'a> Translator<'a> {
-    pub(super) fn new(target: &'a Target, caller: Option<&'a Secret>) -> Self {
-        Self { target, caller, events: VecDeque::new(), started: false, finished: false, done: false, calls: Vec::new() }
-    }
-
-    /// Takes the payload of one server-sent event.
-    pub(super) fn read(&mut self, payload: &[u8]) -> Result<(), Error> {
+impl stream::Translator for Translator {
+    fn read(&mut self, payload: &[u8]) -> Result<(), Error> {
         if payload == b"[DONE]" {
             self.done = true;
             return Ok(());
         }
         let chunk: Chunk<'_> = serde_json::from_slice(payload).map_err(|_| Error::Protocol("a chunk is no chat completion chunk"))?;
         if chunk.error.is_some() {
-            return Err(self.target.refusal_in_stream(payload, self.caller));
+            return Err(self.target.refusal_in_stream(payload, self.request.credential.as_ref()));
         }
         self.start(&chunk);
         for choice in chunk.choices.unwrap_or_default() {
@@ -48,27 +42,35 @@ impl<'a> Translator<'a> {
         if let Some(usage) = chunk.usage {
             self.events.push_back(Event::Usage(counts(usage)));
         }
+        if let Some(timings) = chunk.timings {
+            self.events.push_back(Event::Timings(timings.to_owned()));
+        }
         Ok(())
     }
 
-    /// The next event read.
-    pub(super) fn next(&mut self) -> Option<Event> {
+    fn next(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
 
-    /// Whether the server said that it is done.
-    pub(super) fn is_done(&self) -> bool {
+    fn is_done(&self) -> bool {
         self.done
     }
 
-    /// Called at the end of the stream: fails when the reply was cut off.
-    pub(super) fn finish(self) -> Result<Option<Event>, Error> {
+    fn finish(&mut self) -> Result<(), Error> {
         match (self.finished, self.done) {
-            (true, _) => Ok(None),
+            (true, _) => {}
             // A server that says it is done but not why.
-            (false, true) if self.started => Ok(Some(Event::Finished(FinishReason::Stop))),
-            (false, _) => Err(Error::Protocol("the stream ended before the answer was complete")),
+            (false, true) if self.started => self.events.push_back(Event::Finished(FinishReason::Stop)),
+            (false, _) => return Err(Error::Protocol("the stream ended before the answer was complete")),
         }
+        Ok(())
+    }
+}
+
+impl Translator {
+    /// A translator of the answer to `request`, given by `target`.
+    pub(super) fn new(target: Arc<Target>, request: Arc<Request>) -> Self {
+        Self { target, request, events: VecDeque::new(), started: false, finished: false, done: false, calls: Vec::new() }
     }
 
     fn start(&mut self, chunk: &Chunk<'_>) {

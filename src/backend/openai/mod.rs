@@ -1,0 +1,78 @@
+//! Any server that speaks OpenAI's chat completions: vLLM, SGLang, LM Studio, what is hosted.
+
+mod encode;
+mod translate;
+
+use std::{borrow::Cow, sync::Arc};
+
+use bytes::Bytes;
+use futures_core::future::BoxFuture;
+use hyper::header::{ACCEPT, CONTENT_TYPE};
+
+pub(super) use self::encode::body;
+use self::translate::Translator;
+use super::{
+    Backend, Error, Events, Model, Prompt, Server, Target,
+    readiness::Readiness,
+    stream::{self, Framing, Opened},
+};
+
+const PATH: &str = "/v1/chat/completions";
+
+/// The settings of such a server.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Config {}
+
+/// A server of chat completions.
+#[derive(Debug, Clone)]
+pub struct OpenAi {
+    target: Arc<Target>,
+}
+
+impl OpenAi {
+    /// The server at `target`.
+    pub fn new(target: Arc<Target>, _config: Config) -> Self {
+        Self { target }
+    }
+}
+
+impl Backend for OpenAi {
+    fn stream(&self, prompt: Prompt) -> Events {
+        let target = Arc::clone(&self.target);
+        stream::events(async move { open(&target, &prompt, body(&prompt)).await })
+    }
+}
+
+impl Server for OpenAi {
+    fn models(&self) -> BoxFuture<'_, Result<Vec<Model>, Error>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+
+    fn readiness(&self) -> BoxFuture<'_, Readiness> {
+        Box::pin(self.target.readiness())
+    }
+}
+
+/// Sends `body`, which is what `prompt` asks. Fails unless the answer begins well.
+pub(super) async fn open(target: &Arc<Target>, prompt: &Prompt, body: Bytes) -> Result<Opened<Translator>, Error> {
+    let caller = prompt.request.credential.as_ref();
+    let path = match &prompt.request.query {
+        None => Cow::Borrowed(PATH),
+        Some(query) => Cow::Owned(format!("{PATH}?{query}")),
+    };
+    let request = target
+        .request(&path, caller)
+        .method("POST")
+        .header(CONTENT_TYPE, "application/json")
+        .header(ACCEPT, "text/event-stream")
+        .body(body)
+        .map_err(|_| Error::Protocol("the request has no valid address"))?;
+    let response = target.send(request).await?;
+    if !response.status().is_success() {
+        return Err(target.refusal(response, caller).await);
+    }
+    let framing = Framing::of(response.headers()).filter(|framing| *framing == Framing::Events);
+    let framing = framing.ok_or(Error::Protocol("it did not stream"))?;
+    let translator = Translator::new(Arc::clone(target), Arc::clone(&prompt.request));
+    Ok(Opened { body: response.into_body(), framing, translator })
+}
