@@ -1,5 +1,7 @@
-//! Formats on the wire, as pure code: server-sent events, raw JSON fields, OpenAI's chunk and error objects.
+//! Formats on the wire, as pure code: server-sent events, raw JSON fields and objects, OpenAI's contents, chunk and error objects.
 
+pub mod content;
 pub mod fields;
+pub mod object;
 pub mod openai;
 pub mod sse;

@@ -1,6 +1,7 @@
 //! One message of a history, as far as the repairs look at it.
 
-use super::{Change, object::Object};
+use super::Change;
+use crate::wire::object::Object;
 
 /// Who a message is by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
