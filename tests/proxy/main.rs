@@ -17,6 +17,7 @@ mod requests;
 
 mod identity;
 
+mod backends;
 mod errors;
 
 mod guardrails;
