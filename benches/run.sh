@@ -67,7 +67,35 @@ main() {
   measure "${compare[@]}"
   [[ -x $toolgate ]] || return 0
   measure "${pace[@]}"
+  backends "$toolgate" "$direct" "$guarded"
   crowd "$toolgate" "$crowd_direct" "$crowd_guarded"
+}
+
+# backends TOOLGATE DIRECT GUARDED: guarded calls before Ollama, and with a first backend at which nobody listens.
+backends() {
+  local toolgate=$1 direct=$2 guarded=$3 ports ollama failover
+  mapfile -t ports < <("$tools/freeport" 3)
+  ollama=127.0.0.1:${ports[0]} failover=127.0.0.1:${ports[1]}
+  start toolgate-ollama env TOOLGATE_BACKEND_KIND=ollama "TOOLGATE_BACKEND_URL=http://$direct" "TOOLGATE_LISTEN=$ollama" \
+    "$toolgate" serve
+  await toolgate-ollama "$ollama" /health/live
+  # Without breaker and probes, the first one is tried each time.
+  cat >"$work/failover.toml" <<TOML
+[[backend]]
+name = "refuses"
+url = "http://127.0.0.1:${ports[2]}"
+breaker_failures = 0
+probe_every = "0s"
+[[backend]]
+name = "answers"
+url = "http://$direct"
+[[model]]
+name = "tool"
+backends = ["refuses", "answers"]
+TOML
+  start toolgate-failover env "TOOLGATE_LISTEN=$failover" "$toolgate" serve --config "$work/failover.toml"
+  await toolgate-failover "$failover" /health/live
+  measure "$tools/backends" "http://$direct" "http://$guarded" "http://$ollama" "http://$failover"
 }
 
 # crowd TOOLGATE DIRECT GUARDED: a thousand streams through a fresh toolgate, alone on the first core.

@@ -96,7 +96,9 @@ fn check(settings: Settings) -> ExitCode {
     let (config, problems) = load(settings);
     let mut lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
     // Asking a backend other than the one that was meant would tell nothing.
-    let knows_backend = |problem: &Problem| !problem.path.starts_with("backend.") && problem.path != config::WHOLE_FILE;
+    let knows_backend = |problem: &Problem| {
+        !problem.path.starts_with("backend") && !problem.path.starts_with("model") && problem.path != config::WHOLE_FILE
+    };
     if problems.iter().all(knows_backend) {
         match runtime() {
             Ok(runtime) => lines.extend(runtime.block_on(app::check(config))),

@@ -1,6 +1,6 @@
 //! The kinds of model servers, and the settings of one server.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use super::{
     Server, Slot, Target,
@@ -30,6 +30,8 @@ pub struct Config {
     pub strict_alternation: bool,
     /// How many requests it gets at once; `None` for as many as come.
     pub bulkhead: Option<bulkhead::Config>,
+    /// How often it is asked whether it works, where there are others.
+    pub probe_every: Option<Duration>,
     /// When it is stepped away from.
     pub breaker: breaker::Config,
 }

@@ -64,6 +64,8 @@ fn backend(keys: &mut Keys<'_>, path: &str, is_only: bool) -> backend::Config {
         // Most templates take messages as they come, and more is told by not joining them.
         strict_alternation: keys.take(&at("strict_alternation"), false, units::flag),
         bulkhead: bulkhead(keys, path),
+        // Soon enough to come back to one that was restarted.
+        probe_every: keys.take(&at("probe_every"), Some(10 * SECOND), units::duration_or_off),
         breaker: breaker::Config {
             // A server that failed so often in a row will fail the next one too.
             failures_max: keys.take(&at("breaker_failures"), 5, |value| units::count(value, 0, 1 << 20)),

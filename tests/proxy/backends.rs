@@ -165,11 +165,17 @@ async fn who_leaves_makes_room() {
         let proxy = Proxy::start_before(&upstream, "[backend]\nmax_concurrent = 1\nmax_queue = 0").await;
         let client = proxy.client.clone();
         let body = request.to_string();
-        let running = tokio::spawn(async move { client.open("POST", "/v1/chat/completions", &[], body).await.map(|_| ()) });
-        upstream.arrived(1).await;
-        tokio::time::sleep(Duration::from_millis(20)).await;
-        running.abort();
-        let _ = running.await;
+        let mut running = Box::pin(async move { client.open("POST", "/v1/chat/completions", &[], body).await.map(|_| ()) });
+        let until_it_runs = async {
+            upstream.arrived(1).await;
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        };
+        tokio::select! {
+            // The head of a stream comes; what is behind it does not.
+            _ = &mut running => {}
+            () = until_it_runs => {}
+        }
+        drop(running);
         upstream.deserted().await;
         let active = proxy.get("/health").await.json()["backends"][0]["active"].clone();
         assert_eq!(active, 0, "{request}");
@@ -275,7 +281,8 @@ async fn each_time_out_has_a_code_of_its_own() {
             let Ok(answer) = outcome else { return };
             assert!(answer.text().contains(code), "{code}: {} {}", answer.status, answer.text());
         };
-        check(Reply::text("x").after(Duration::from_secs(1)), |config| config.upstream.first_byte_timeout = SHORT, "first_byte_timeout").await;
+        check(Reply::text("x").after(Duration::from_secs(1)), |config| config.upstream.first_byte_timeout = SHORT, "first_byte_timeout")
+            .await;
         check(Reply::text("x").stalling_after(1), |config| config.upstream.idle_timeout = SHORT, "idle_timeout").await;
         let slow = || Reply::text("one two three four five six").in_tokens_of(1).dripping(Duration::from_millis(20));
         check(slow(), |config| config.upstream.total_timeout = SHORT, "total_timeout").await;

@@ -22,6 +22,8 @@ use crate::{
     upstream,
 };
 
+/// How often a server is asked for its models.
+const LIST_EVERY: Duration = Duration::from_secs(30);
 /// What a list of models may take where a request waits for it.
 pub(super) const LIST_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -35,6 +37,7 @@ pub(super) struct Member {
     pub(super) target: Arc<Target>,
     pub(super) server: Arc<dyn Server>,
     tools: Tools,
+    probe_every: Option<Duration>,
     bulkhead: Option<Bulkhead>,
     breaker: Mutex<Breaker>,
     /// What the last probe said.
@@ -58,6 +61,7 @@ impl Member {
             is_default: config.is_default,
             strict_alternation: config.strict_alternation,
             tools: config.tools,
+            probe_every: config.probe_every,
             bulkhead: config.bulkhead.map(Bulkhead::new),
             breaker: Mutex::new(Breaker::new(config.breaker)),
             is_ready: AtomicBool::new(true),
@@ -128,6 +132,25 @@ impl Member {
             tracing::info!(backend = self.name, ?readiness, "readiness changed");
         }
         readiness
+    }
+
+    /// Probes it as often as is set. Never ends.
+    pub(super) async fn keep_probing(&self) {
+        let Some(every) = self.probe_every else { return std::future::pending().await };
+        loop {
+            self.probe().await;
+            tokio::time::sleep(every).await;
+        }
+    }
+
+    /// Asks for its models now and then. Never ends.
+    pub(super) async fn keep_listing(&self) {
+        loop {
+            if let Err(error) = self.list().await {
+                tracing::debug!(backend = self.name, %error, "list models");
+            }
+            tokio::time::sleep(LIST_EVERY).await;
+        }
     }
 
     /// Asks for its models, and remembers what it says.

@@ -11,13 +11,10 @@ mod pass;
 mod table;
 mod tour;
 
-use std::{
-    sync::{Arc, OnceLock},
-    time::Duration,
-};
+use std::sync::{Arc, OnceLock};
 
 use async_stream::try_stream;
-use futures_util::StreamExt;
+use futures_util::{StreamExt, future::join_all};
 
 pub use self::{
     listing::{Health, Listed},
@@ -57,11 +54,6 @@ impl Served {
     }
 }
 
-/// How often backends are asked whether they work.
-const PROBE_EVERY: Duration = Duration::from_secs(10);
-/// How often they are asked for their models.
-const PROBES_PER_LIST: u32 = 3;
-
 /// The backends. Cloning it shares them.
 #[derive(Clone)]
 pub struct Router {
@@ -78,20 +70,10 @@ impl Router {
 
     /// Asks the backends again and again whether they work and what they have. Never ends; nothing depends on it but what is known.
     pub async fn watch(&self) {
-        for round in 0_u32.. {
-            let watch = async |member: &Arc<Member>| {
-                if self.members.len() > 1 {
-                    member.probe().await;
-                }
-                if round.is_multiple_of(PROBES_PER_LIST)
-                    && let Err(error) = member.list().await
-                {
-                    tracing::debug!(backend = member.name, %error, "list models");
-                }
-            };
-            futures_util::future::join_all(self.members.iter().map(watch)).await;
-            tokio::time::sleep(PROBE_EVERY).await;
-        }
+        let has_others = self.members.len() > 1;
+        let probing = join_all(self.members.iter().filter(|_| has_others).map(|member| member.keep_probing()));
+        let listing = join_all(self.members.iter().map(|member| member.keep_listing()));
+        futures_util::future::join(probing, listing).await;
     }
 
     /// Who is asked for the model of `request`, in order.
@@ -112,7 +94,7 @@ impl Router {
 
     /// The backends that list `model`.
     async fn listed_stops(&self, model: &str) -> Result<Vec<table::Stop>, Error> {
-        let listed = futures_util::future::join_all(self.members.iter().map(|member| member.listed())).await;
+        let listed = join_all(self.members.iter().map(|member| member.listed())).await;
         let has = |models: &[super::Model]| models.iter().any(|listed| listed.id == model);
         let is_open = self.table.models().is_empty();
         let stops: Vec<_> =
