@@ -288,3 +288,26 @@ async fn each_time_out_has_a_code_of_its_own() {
         check(slow(), |config| config.upstream.total_timeout = SHORT, "total_timeout").await;
     }
 }
+
+#[tokio::test]
+async fn a_connection_that_does_not_come_has_a_code_too() {
+    // The kernel answers nobody who comes when the listener's queue is full.
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let listener = socket.listen(1).unwrap();
+    let address = listener.local_addr().unwrap();
+    let connect = || tokio::time::timeout(Duration::from_millis(50), tokio::net::TcpStream::connect(address));
+    let mut queue = Vec::new();
+    while let Ok(Ok(stream)) = connect().await {
+        queue.push(stream);
+    }
+    let change = |config: &mut toolgate::config::Config| config.upstream.connect_timeout = Duration::from_millis(60);
+    let proxy = Proxy::start_at(&format!("http://{address}"), change).await;
+    for request in ways() {
+        let answer = proxy.ask(&request).await;
+        assert_eq!((answer.status, answer.error()["code"].as_str()), (504, Some("connect_timeout")));
+    }
+    let spare = Upstream::saying([paris()]).await;
+    let proxy = Proxy::start_from(&in_order(&[address, spare.address], ""), change).await;
+    assert_eq!(proxy.ask(&question()).await.status, 200);
+}
