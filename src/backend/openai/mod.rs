@@ -14,7 +14,7 @@ use self::translate::Translator;
 use super::{
     Backend, Error, Events, Model, Prompt, Server, Target,
     readiness::Readiness,
-    stream::{self, Framing, Opened},
+    stream::{self, Opened},
 };
 
 const PATH: &str = "/v1/chat/completions";
@@ -71,8 +71,9 @@ pub(super) async fn open(target: &Arc<Target>, prompt: &Prompt, body: Bytes) -> 
     if !response.status().is_success() {
         return Err(target.refusal(response, caller).await);
     }
-    let framing = Framing::of(response.headers()).filter(|framing| *framing == Framing::Events);
-    let framing = framing.ok_or(Error::Protocol("it did not stream"))?;
+    if !stream::is_readable(response.headers()) {
+        return Err(Error::Protocol("it is no chat completion"));
+    }
     let translator = Translator::new(Arc::clone(target), Arc::clone(&prompt.request));
-    Ok(Opened { body: response.into_body(), framing, translator })
+    Ok(Opened { body: response.into_body(), translator })
 }
