@@ -2,6 +2,7 @@
 //!
 //! A backend translates and nothing more. What a server cannot do is made up for in `inference`.
 
+mod ask;
 mod error;
 pub mod forward;
 pub mod kind;

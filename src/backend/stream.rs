@@ -12,6 +12,7 @@ use hyper::{
     body::Frame,
     header::{CONTENT_TYPE, HeaderMap},
 };
+use serde_json::value::RawValue;
 
 use super::{Error, Events};
 use crate::{chat::Event, upstream, wire::sse};
@@ -36,42 +37,26 @@ pub(super) trait Translator: Send + 'static {
     fn finish(&mut self) -> Result<(), Error>;
 }
 
-/// How the payloads lie in a body.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Framing {
-    /// Each is the data of a server-sent event.
-    Events,
-    /// The body is one.
-    Whole,
-}
-
-impl Framing {
-    /// The framing that the response's content type names, if any.
-    pub(super) fn of(headers: &HeaderMap) -> Option<Self> {
-        let is = |name: &str| {
-            let media_type = headers.get(CONTENT_TYPE).and_then(|value| value.as_bytes().get(..name.len()));
-            media_type.is_some_and(|media_type| media_type.eq_ignore_ascii_case(name.as_bytes()))
-        };
-        match () {
-            () if is("text/event-stream") => Some(Self::Events),
-            () if is("application/json") => Some(Self::Whole),
-            () => None,
-        }
-    }
+/// Whether a body of the type that `headers` name can be read at all: not the page of a gateway, say. Some servers name a type that is not
+/// theirs, or none.
+pub(super) fn is_readable(headers: &HeaderMap) -> bool {
+    const READABLE: [&str; 3] = ["text/event-stream", "application/json", "text/plain"];
+    let Some(kind) = headers.get(CONTENT_TYPE) else { return true };
+    let begins_with = |name: &&str| kind.as_bytes().get(..name.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(name.as_bytes()));
+    READABLE.iter().any(begins_with)
 }
 
 /// A response that has begun well, and who reads it.
 pub(super) struct Opened<T> {
     pub(super) body: upstream::Body,
-    pub(super) framing: Framing,
     pub(super) translator: T,
 }
 
 /// The events of the reply that `opening` leads to. It is not polled before the stream is; dropping the stream drops it or the body.
 pub(super) fn events<T: Translator>(opening: impl Future<Output = Result<Opened<T>, Error>> + Send + 'static) -> Events {
     Box::pin(try_stream! {
-        let Opened { body, framing, mut translator } = opening.await?;
-        let mut payloads = Payloads::new(body, framing);
+        let Opened { body, mut translator } = opening.await?;
+        let mut payloads = Payloads { body, cut: Cut::Undecided };
         while payloads.read_into(&mut translator).await? {
             while let Some(event) = translator.next() {
                 yield event;
@@ -90,41 +75,27 @@ struct Payloads {
     cut: Cut,
 }
 
-/// What has come of a body and was not read yet.
+/// How the payloads lie in the body, and what has come and was not read yet.
 enum Cut {
+    /// Nothing has come.
+    Undecided,
+    /// Each is the data of a server-sent event.
     Events(sse::Decoder),
+    /// The body is one JSON value: the server does not stream, or failed before it began to.
     Whole(BytesMut),
 }
 
-const TOO_LONG: Error = Error::Protocol("an event is too long");
-
 impl Payloads {
-    fn new(body: upstream::Body, framing: Framing) -> Self {
-        let cut = match framing {
-            Framing::Events => Cut::Events(sse::Decoder::new(PAYLOAD_BYTES_MAX)),
-            Framing::Whole => Cut::Whole(BytesMut::new()),
-        };
-        Self { body, cut }
-    }
-
     /// Hands the payloads that come next to `translator`. Returns whether there may be more.
     async fn read_into(&mut self, translator: &mut impl Translator) -> Result<bool, Error> {
         let Some(frame) = self.next_frame(translator.is_done()).await? else {
-            if let Cut::Whole(whole) = &mut self.cut {
-                translator.read(&whole.split())?;
+            if let Cut::Whole(whole) = &self.cut {
+                translator.read(first_value(whole))?;
             }
             return Ok(false);
         };
-        let Ok(data) = frame.into_data() else { return Ok(true) };
-        match &mut self.cut {
-            Cut::Events(decoder) => {
-                decoder.push(&data);
-                while let Some(payload) = decoder.next_event().map_err(|_| TOO_LONG)? {
-                    translator.read(payload)?;
-                }
-            }
-            Cut::Whole(whole) if whole.len() + data.len() > PAYLOAD_BYTES_MAX => return Err(TOO_LONG),
-            Cut::Whole(whole) => whole.extend_from_slice(&data),
+        if let Ok(data) = frame.into_data() {
+            self.cut.read_into(&data, translator)?;
         }
         Ok(true)
     }
@@ -138,4 +109,34 @@ impl Payloads {
         let end = tokio::time::timeout(AFTER_DONE, self.body.frame()).await;
         Ok(end.ok().flatten().and_then(Result::ok))
     }
+}
+
+impl Cut {
+    fn read_into(&mut self, data: &[u8], translator: &mut impl Translator) -> Result<(), Error> {
+        const TOO_LONG: Error = Error::Protocol("an event is too long");
+        if matches!(self, Self::Undecided)
+            && let Some(first) = data.trim_ascii_start().first()
+        {
+            // No line of an event begins like this, whatever type the body is said to have.
+            *self = if *first == b'{' { Self::Whole(BytesMut::new()) } else { Self::Events(sse::Decoder::new(PAYLOAD_BYTES_MAX)) };
+        }
+        match self {
+            Self::Undecided => {}
+            Self::Events(decoder) => {
+                decoder.push(data);
+                while let Some(payload) = decoder.next_event().map_err(|_| TOO_LONG)? {
+                    translator.read(payload)?;
+                }
+            }
+            Self::Whole(whole) if whole.len() + data.len() > PAYLOAD_BYTES_MAX => return Err(TOO_LONG),
+            Self::Whole(whole) => whole.extend_from_slice(data),
+        }
+        Ok(())
+    }
+}
+
+/// The first JSON value in `text`, or all of it where there is none. Some servers add the `[DONE]` of a stream.
+fn first_value(text: &[u8]) -> &[u8] {
+    let first = serde_json::Deserializer::from_slice(text).into_iter::<&RawValue>().next();
+    first.and_then(Result::ok).map_or(text, |value| value.get().as_bytes())
 }

@@ -3,13 +3,14 @@
 use bytes::{BufMut, Bytes, BytesMut};
 use serde_json::json;
 
+use super::{Config, MaxTokensField};
 use crate::{
     backend::{Offered, Prompt},
-    chat::Message,
+    chat::{Message, Request},
 };
 
-/// The JSON body of one upstream call. It always streams and always asks for usage.
-pub(in crate::backend) fn body(prompt: &Prompt) -> Bytes {
+/// The JSON body of one upstream call. It always streams and asks for usage. `more` is added where the client does not say it itself.
+pub(in crate::backend) fn body(prompt: &Prompt, config: &Config, more: &[(&str, Bytes)]) -> Bytes {
     let request = &prompt.request;
     let size: usize = request.fields.iter().map(|(name, value)| name.len() + value.len() + 4).sum();
     let mut body = BytesMut::with_capacity(size + 1024);
@@ -24,6 +25,11 @@ pub(in crate::backend) fn body(prompt: &Prompt) -> Bytes {
                 field(&mut body, name, &[]);
                 extended(&mut body, value, &prompt.corrections);
             }
+            (AS_CHAT | AS_REASONING, _) => {
+                if let Some(name) = limit_name(name, request, config.max_tokens_field) {
+                    field(&mut body, name, &[value]);
+                }
+            }
             _ => match prompt.sampling.iter().find(|(replaced, _)| replaced == name) {
                 Some((_, value)) => field(&mut body, name, &[value]),
                 None => field(&mut body, name, &[value]),
@@ -33,10 +39,29 @@ pub(in crate::backend) fn body(prompt: &Prompt) -> Bytes {
     if let Some(schema) = &prompt.form {
         field(&mut body, "response_format", &[br#"{"type":"json_schema","json_schema":{"name":"call","schema":"#, schema, b"}}"]);
     }
+    for (name, value) in more.iter().filter(|(name, _)| request.field(name).is_none()) {
+        field(&mut body, name, &[value]);
+    }
     field(&mut body, "stream", &[b"true"]);
-    field(&mut body, "stream_options", &[br#"{"include_usage":true}"#]);
+    if config.stream_options {
+        field(&mut body, "stream_options", &[br#"{"include_usage":true}"#]);
+    }
     body.put_slice(b"}");
     body.freeze()
+}
+
+/// The names under which a request limits the reply, the old and the new.
+const AS_CHAT: &str = "max_tokens";
+const AS_REASONING: &str = "max_completion_tokens";
+
+/// The name under which the limit that is written as `name` goes up. Where the client wrote both, the server's own stands.
+fn limit_name<'a>(name: &'a str, request: &Request, field: MaxTokensField) -> Option<&'a str> {
+    let wanted = match field {
+        MaxTokensField::AsSent => return Some(name),
+        MaxTokensField::MaxTokens => AS_CHAT,
+        MaxTokensField::MaxCompletionTokens => AS_REASONING,
+    };
+    (name == wanted || request.field(wanted).is_none()).then_some(wanted)
 }
 
 fn field(body: &mut BytesMut, name: &str, value: &[&[u8]]) {
@@ -90,11 +115,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::{
-        backend::Served,
-        chat::{Call, Request},
-        wire::fields,
-    };
+    use crate::{backend::Served, chat::Call, wire::fields};
 
     fn prompt(body: &'static str, offered: Offered, corrections: Vec<Message>) -> Prompt {
         let request = Request { fields: fields::object(&Bytes::from_static(body.as_bytes())).unwrap(), ..Request::default() };
@@ -102,7 +123,7 @@ mod tests {
     }
 
     fn check(prompt: &Prompt, expected: &str) {
-        assert_eq!(std::str::from_utf8(&body(prompt)).unwrap(), expected);
+        assert_eq!(std::str::from_utf8(&body(prompt, &Config::default(), &[])).unwrap(), expected);
     }
 
     #[test]
@@ -111,6 +132,32 @@ mod tests {
             &prompt(r#"{ "x" : 1e2, "tools": [ {"b":1,"a":2} ],"stream":false,"messages":[ ] }"#, Offered::AsRequested, vec![]),
             r#"{"x":1e2,"tools":[ {"b":1,"a":2} ],"messages":[ ],"stream":true,"stream_options":{"include_usage":true}}"#,
         );
+    }
+
+    #[test]
+    fn the_limit_goes_up_under_the_name_that_the_server_takes() {
+        use MaxTokensField::{AsSent, MaxCompletionTokens, MaxTokens};
+        let check = |fields: &'static str, max_tokens_field: MaxTokensField, expected: &str| {
+            let config = Config { max_tokens_field, stream_options: false };
+            let written = body(&prompt(fields, Offered::AsRequested, vec![]), &config, &[]);
+            assert_eq!(std::str::from_utf8(&written).unwrap(), expected, "{fields} {max_tokens_field:?}");
+        };
+        check(r#"{"max_tokens":9,"n":1}"#, AsSent, r#"{"max_tokens":9,"n":1,"stream":true}"#);
+        check(r#"{"max_tokens":9,"n":1}"#, MaxCompletionTokens, r#"{"max_completion_tokens":9,"n":1,"stream":true}"#);
+        check(r#"{"max_completion_tokens":9}"#, MaxTokens, r#"{"max_tokens":9,"stream":true}"#);
+        check(r#"{"max_tokens":9}"#, MaxTokens, r#"{"max_tokens":9,"stream":true}"#);
+        let both = r#"{"max_tokens":9,"max_completion_tokens":8}"#;
+        check(both, AsSent, r#"{"max_tokens":9,"max_completion_tokens":8,"stream":true}"#);
+        check(both, MaxTokens, r#"{"max_tokens":9,"stream":true}"#);
+        check(both, MaxCompletionTokens, r#"{"max_completion_tokens":8,"stream":true}"#);
+    }
+
+    #[test]
+    fn what_is_added_never_replaces_what_the_client_says() {
+        let config = Config { stream_options: false, ..Config::default() };
+        let more = [("cache_prompt", Bytes::from_static(b"false")), ("id_slot", Bytes::from_static(b"3"))];
+        let written = body(&prompt(r#"{"id_slot":1}"#, Offered::AsRequested, vec![]), &config, &more);
+        assert_eq!(std::str::from_utf8(&written).unwrap(), r#"{"id_slot":1,"cache_prompt":false,"stream":true}"#);
     }
 
     #[test]

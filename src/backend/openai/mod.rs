@@ -1,6 +1,8 @@
 //! Any server that speaks OpenAI's chat completions: vLLM, SGLang, LM Studio, what is hosted.
 
+mod calls;
 mod encode;
+pub(super) mod models;
 mod translate;
 
 use std::{borrow::Cow, sync::Arc};
@@ -9,43 +11,66 @@ use bytes::Bytes;
 use futures_core::future::BoxFuture;
 use hyper::header::{ACCEPT, CONTENT_TYPE};
 
-pub(super) use self::encode::body;
-use self::translate::Translator;
+pub(super) use self::{encode::body, translate::Translator};
 use super::{
     Backend, Error, Events, Model, Prompt, Server, Target,
     readiness::Readiness,
-    stream::{self, Framing, Opened},
+    stream::{self, Opened},
 };
 
 const PATH: &str = "/v1/chat/completions";
 
 /// The settings of such a server.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Config {}
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Config {
+    /// The name under which the server takes the limit of a reply.
+    pub max_tokens_field: MaxTokensField,
+    /// Whether usage is asked for with `stream_options`, which some old servers and gateways refuse. Without it most tell none.
+    pub stream_options: bool,
+}
+
+impl Default for Config {
+    /// What nearly all servers take.
+    fn default() -> Self {
+        Self { max_tokens_field: MaxTokensField::AsSent, stream_options: true }
+    }
+}
+
+/// A name for the limit of a reply. OpenAI's own models that reason refuse `max_tokens`, old servers do not know its successor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MaxTokensField {
+    /// As the client wrote it.
+    AsSent,
+    /// `max_tokens`.
+    MaxTokens,
+    /// `max_completion_tokens`.
+    MaxCompletionTokens,
+}
 
 /// A server of chat completions.
 #[derive(Debug, Clone)]
 pub struct OpenAi {
     target: Arc<Target>,
+    config: Config,
 }
 
 impl OpenAi {
     /// The server at `target`.
-    pub fn new(target: Arc<Target>, _config: Config) -> Self {
-        Self { target }
+    pub fn new(target: Arc<Target>, config: Config) -> Self {
+        Self { target, config }
     }
 }
 
 impl Backend for OpenAi {
     fn stream(&self, prompt: Prompt) -> Events {
-        let target = Arc::clone(&self.target);
-        stream::events(async move { open(&target, &prompt, body(&prompt)).await })
+        let Self { target, config } = self.clone();
+        stream::events(async move { open(&target, &prompt, body(&prompt, &config, &[])).await })
     }
 }
 
 impl Server for OpenAi {
     fn models(&self) -> BoxFuture<'_, Result<Vec<Model>, Error>> {
-        Box::pin(async { Ok(Vec::new()) })
+        Box::pin(models::of(&self.target))
     }
 
     fn readiness(&self) -> BoxFuture<'_, Readiness> {
@@ -71,8 +96,9 @@ pub(super) async fn open(target: &Arc<Target>, prompt: &Prompt, body: Bytes) -> 
     if !response.status().is_success() {
         return Err(target.refusal(response, caller).await);
     }
-    let framing = Framing::of(response.headers()).filter(|framing| *framing == Framing::Events);
-    let framing = framing.ok_or(Error::Protocol("it did not stream"))?;
+    if !stream::is_readable(response.headers()) {
+        return Err(Error::Protocol("it is no chat completion"));
+    }
     let translator = Translator::new(Arc::clone(target), Arc::clone(&prompt.request));
-    Ok(Opened { body: response.into_body(), framing, translator })
+    Ok(Opened { body: response.into_body(), translator })
 }
