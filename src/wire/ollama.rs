@@ -45,7 +45,7 @@ pub struct Line<'a> {
 }
 
 /// What was said since the last line.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 pub struct Message<'a> {
     /// Text.
     #[serde(borrow, default)]
@@ -222,7 +222,8 @@ mod tests {
         check("2026-09-17T15:42:59.7420965Z", Some(1_789_659_779));
         check("2026-09-17T17:42:59.7+02:00", Some(1_789_659_779));
         check("2026-09-17T10:12:59-05:30", Some(1_789_659_779));
-        for bad in ["", "now", "2026-09-17", "2026-09-17T10:12:59", "2026-13-17T10:12:59Z", "1969-12-31T23:59:59Z", "0001-01-01T00:00:00Z"] {
+        for bad in ["", "now", "2026-09-17", "2026-09-17T10:12:59", "2026-13-17T10:12:59Z", "1969-12-31T23:59:59Z", "0001-01-01T00:00:00Z"]
+        {
             check(bad, None);
         }
     }
