@@ -8,6 +8,7 @@ pub mod forward;
 pub mod kind;
 pub mod llama_server;
 mod model;
+pub mod ollama;
 pub mod openai;
 pub mod readiness;
 pub mod router;

@@ -32,6 +32,11 @@ impl Target {
         }
     }
 
+    /// Asks `GET path`. Takes 2 s at most.
+    pub(super) async fn readiness_at(&self, path: &str) -> Readiness {
+        read(self.probe(path).await)
+    }
+
     /// Whether `GET path` succeeds within 2 s.
     pub async fn answers(&self, path: &str) -> bool {
         self.probe(path).await.is_ok_and(|status| status.is_success())

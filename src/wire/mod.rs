@@ -1,7 +1,10 @@
-//! Formats on the wire, as pure code: server-sent events, raw JSON fields and objects, OpenAI's contents, chunk and error objects.
+//! Formats on the wire, as pure code: server-sent events, lines of JSON, raw JSON fields and objects, OpenAI's contents, chunk and error
+//! objects, what Ollama sends.
 
 pub mod content;
 pub mod fields;
+pub mod ndjson;
 pub mod object;
+pub mod ollama;
 pub mod openai;
 pub mod sse;
