@@ -8,3 +8,4 @@ pub mod object;
 pub mod ollama;
 pub mod openai;
 pub mod sse;
+pub mod text;

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::openai::Text;
+use super::text::Text;
 
 /// One line of a streamed chat, or the error that may stand in its place.
 #[derive(Debug, Deserialize)]

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use super::encode::put_json;
 use crate::{
     backend::{Error, Refusal},
-    wire::openai::{ErrorBody, Text},
+    wire::{openai::ErrorBody, text::Text},
 };
 
 /// A content that Ollama can read.

@@ -8,7 +8,7 @@ use super::{Config, options};
 use crate::{
     backend::{Offered, Prompt},
     chat::Request,
-    wire::openai::Text,
+    wire::text::Text,
 };
 
 /// What an upstream call says beside the client's own words.

@@ -12,7 +12,7 @@ use super::{
     content::{Content, Unreadable},
     encode::put_json,
 };
-use crate::{chat, wire::openai::Text};
+use crate::{chat, wire::text::Text};
 
 /// The messages of one upstream call.
 #[derive(Debug, Clone)]

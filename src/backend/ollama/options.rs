@@ -7,7 +7,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use super::encode::{field, given};
 use crate::{
     backend::Prompt,
-    wire::{fields, openai::Text},
+    wire::{fields, text::Text},
 };
 
 /// The fields of requests that are options, and their names there. Of two that mean the same the first counts.
@@ -98,7 +98,10 @@ pub(super) mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::{backend::Offered, chat::Request};
+    use crate::{
+        backend::{Offered, Served},
+        chat::Request,
+    };
 
     pub(in super::super) fn request(body: &str) -> Request {
         Request { fields: fields::object(&Bytes::copy_from_slice(body.as_bytes())).unwrap(), ..Request::default() }
@@ -106,7 +109,14 @@ pub(super) mod tests {
 
     pub(in super::super) fn prompt(body: &str) -> Prompt {
         let request = Arc::new(request(body));
-        Prompt { request, offered: Offered::AsRequested, corrections: Vec::new(), form: None, sampling: Vec::new() }
+        Prompt {
+            request,
+            offered: Offered::AsRequested,
+            corrections: Vec::new(),
+            form: None,
+            sampling: Vec::new(),
+            served: Served::default(),
+        }
     }
 
     fn check(prompt: &Prompt, num_ctx: Option<u32>, expected: Option<&str>) {

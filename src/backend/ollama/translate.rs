@@ -12,7 +12,7 @@ use crate::{
     secret::Secret,
     wire::{
         ollama::{Line, Logprob, Message, ToolCall, seconds_since_1970},
-        openai::Text,
+        text::Text,
     },
 };
 
@@ -176,20 +176,23 @@ mod tests {
 
     use super::*;
     use crate::{
-        backend::{self, Slot},
+        backend::{Slot, target},
         chat::Reply,
         upstream,
         wire::ndjson::Decoder,
     };
 
     fn target() -> Target {
-        let config = backend::Config {
+        let config = target::Config {
             url: "http://127.0.0.1:1".parse().unwrap(),
             api_key: Some(Secret::new("Bearer sk-abcdefgh")),
             slot: Slot::Authorization,
         };
         let second = std::time::Duration::from_secs(1);
-        Target::new(config, upstream::Config { connect_timeout: second, first_byte_timeout: second, idle_timeout: second })
+        Target::new(
+            config,
+            upstream::Config { connect_timeout: second, first_byte_timeout: second, idle_timeout: second, total_timeout: second },
+        )
     }
 
     fn events(chunks: &[&[u8]]) -> Result<Vec<Event>, Error> {
