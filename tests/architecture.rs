@@ -15,7 +15,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("api", &["chat", "wire"]),
     ("agent", &["workflow", "inference", "tools", "budget", "context", "resilience", "chat", "trace"]),
     ("workflow", &["chat"]),
-    ("inference", &["budget", "context", "backend", "chat", "trace"]),
+    ("inference", &["budget", "context", "backend", "wire", "chat", "trace"]),
     ("context", &["chat"]),
     ("tools", &["budget", "upstream", "resilience", "wire", "chat", "trace", "secret"]),
     ("budget", &["upstream", "resilience", "wire", "chat", "trace", "secret"]),

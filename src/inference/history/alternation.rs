@@ -4,10 +4,9 @@
 
 use super::{
     Change,
-    content::joined,
     message::{Message, Role},
-    object::encoded,
 };
+use crate::wire::{content::joined, object::encoded};
 
 /// The system messages at the beginning become one. Later ones become messages of the user that say what they are. They are not moved to
 /// the front: there they would hold for what was said before them too, and as agents add one each turn, the prompt would have another

@@ -5,11 +5,11 @@
 use super::{
     Change,
     message::{Message, Role},
+};
+use crate::wire::{
+    content::text_part,
     object::{Object, array, elements, encoded},
 };
-
-/// The contents that say nothing.
-pub(super) const NOTHING: [&str; 3] = ["null", "\"\"", "[]"];
 
 /// Fields on which llama-server fails when they are null, as clients write them that dump whole objects.
 const NULLS: [&str; 3] = ["name", "tool_call_id", "reasoning_content"];
@@ -75,29 +75,4 @@ fn mended(part: &str) -> Option<String> {
         r#""refusal""# => text("refusal").map(text_part),
         _ => None,
     }
-}
-
-/// A part that holds a JSON string.
-fn text_part(text: &str) -> String {
-    format!(r#"{{"type":"text","text":{text}}}"#)
-}
-
-/// Contents as one, in order and a blank line apart. Each is a text or a list of parts; those that say nothing are left out.
-pub(super) fn joined<'c>(contents: impl IntoIterator<Item = &'c str>) -> String {
-    let contents: Vec<&str> = contents.into_iter().filter(|content| !NOTHING.contains(content)).collect();
-    let texts: Option<Vec<&str>> = contents.iter().map(|content| string_body(content)).collect();
-    match (texts, contents.as_slice()) {
-        (_, [only]) => (*only).to_owned(),
-        (Some(texts), _) => format!("\"{}\"", texts.join("\\n\\n")),
-        (None, _) => array(contents.into_iter().flat_map(as_parts).collect::<Vec<_>>().iter().map(String::as_str)),
-    }
-}
-
-/// What stands between the quotes of a JSON string.
-fn string_body(json: &str) -> Option<&str> {
-    json.strip_prefix('"')?.strip_suffix('"')
-}
-
-fn as_parts(content: &str) -> Vec<String> {
-    elements(content).map_or_else(|| vec![text_part(content)], |parts| parts.into_iter().map(str::to_owned).collect())
 }

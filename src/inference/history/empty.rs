@@ -6,10 +6,10 @@
 
 use super::{
     Change,
-    content::NOTHING,
     message::{Message, Role},
     reasoning,
 };
+use crate::wire::content::NOTHING;
 
 /// `list` without empty assistant messages. The last message stays, since the model goes on from it. Between two user messages an empty
 /// one stays too, unless they are `joined` later: templates that demand alternation would fail without it.

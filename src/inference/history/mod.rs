@@ -12,7 +12,6 @@ mod calls;
 mod content;
 mod empty;
 mod message;
-mod object;
 mod reasoning;
 
 #[cfg(test)]
@@ -22,10 +21,8 @@ use std::fmt;
 
 use bytes::Bytes;
 
-use self::{
-    message::Message,
-    object::{Object, array, elements},
-};
+use self::message::Message;
+use crate::wire::object::{Object, array, elements};
 
 /// What of a sound history is changed nevertheless.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

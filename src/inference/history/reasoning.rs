@@ -4,9 +4,11 @@ use super::{
     Change, Replay,
     alternation::NO_MESSAGE,
     message::{Message, Role},
-    object::{Object, array, decoded, elements, encoded},
 };
-use crate::inference::thinking;
+use crate::{
+    inference::thinking,
+    wire::object::{Object, array, decoded, elements, encoded},
+};
 
 /// The fields in which servers return reasoning and clients send it back.
 pub(super) const FIELDS: [&str; 3] = ["reasoning_content", "reasoning", "reasoning_text"];

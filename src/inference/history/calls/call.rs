@@ -4,10 +4,9 @@ use std::borrow::Cow;
 
 use serde_json::{Value, value::RawValue};
 
-use crate::inference::history::{
-    Change,
-    message::Message,
-    object::{Object, decoded, encoded},
+use crate::{
+    inference::history::{Change, message::Message},
+    wire::object::{Object, decoded, encoded},
 };
 
 /// A call of an assistant message.

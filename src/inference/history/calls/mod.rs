@@ -10,8 +10,10 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use self::call::Call;
 use super::{
     Change,
-    content::joined,
     message::{Message, Role},
+};
+use crate::wire::{
+    content::joined,
     object::{array, elements, encoded},
 };
 

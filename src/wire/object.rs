@@ -7,26 +7,26 @@ use serde_json::value::RawValue;
 
 /// An object whose values are JSON texts, borrowed until they are changed.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Object<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
+pub struct Object<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
 
 impl<'a> Object<'a> {
     /// The object in a JSON text, `None` when that is something else.
-    pub(super) fn read(text: &'a str) -> Option<Self> {
+    pub fn read(text: &'a str) -> Option<Self> {
         serde_json::from_str(text).ok()
     }
 
     /// The JSON text at `name`; of a repeated name the last, as most parsers have it. Null counts as absent.
-    pub(super) fn get(&self, name: &str) -> Option<&Cow<'a, str>> {
+    pub fn get(&self, name: &str) -> Option<&Cow<'a, str>> {
         self.written(name).filter(|value| *value != "null")
     }
 
     /// The same, with null.
-    pub(super) fn written(&self, name: &str) -> Option<&Cow<'a, str>> {
+    pub fn written(&self, name: &str) -> Option<&Cow<'a, str>> {
         self.0.iter().rfind(|(key, _)| key == name).map(|(_, value)| value)
     }
 
     /// The JSON text at `name` as it was read, `None` when it was changed since.
-    pub(super) fn spelled(&self, name: &str) -> Option<&'a str> {
+    pub fn spelled(&self, name: &str) -> Option<&'a str> {
         match self.get(name)? {
             Cow::Borrowed(value) => Some(*value),
             Cow::Owned(_) => None,
@@ -34,12 +34,12 @@ impl<'a> Object<'a> {
     }
 
     /// The string at `name`.
-    pub(super) fn text(&self, name: &str) -> Option<String> {
+    pub fn text(&self, name: &str) -> Option<String> {
         self.get(name).and_then(|value| decoded(value))
     }
 
     /// Puts a JSON text at `name`, in place or at the end.
-    pub(super) fn set(&mut self, name: &'static str, json: String) {
+    pub fn set(&mut self, name: &'static str, json: String) {
         match self.0.iter_mut().rfind(|(key, _)| key == name) {
             Some((_, value)) => *value = Cow::Owned(json),
             None => self.0.push((Cow::Borrowed(name), Cow::Owned(json))),
@@ -47,14 +47,14 @@ impl<'a> Object<'a> {
     }
 
     /// Takes `name` out. Whether it was there.
-    pub(super) fn remove(&mut self, name: &str) -> bool {
+    pub fn remove(&mut self, name: &str) -> bool {
         let before = self.0.len();
         self.0.retain(|(key, _)| key != name);
         self.0.len() < before
     }
 
     /// Its JSON text.
-    pub(super) fn json(&self) -> String {
+    pub fn json(&self) -> String {
         let mut json = String::from("{");
         for (name, value) in &self.0 {
             if json.len() > 1 {
@@ -70,23 +70,23 @@ impl<'a> Object<'a> {
 }
 
 /// A text as a JSON string.
-pub(super) fn encoded(text: &str) -> String {
+pub fn encoded(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
 /// The text of a JSON string, `None` when it is something else.
-pub(super) fn decoded(json: &str) -> Option<String> {
+pub fn decoded(json: &str) -> Option<String> {
     serde_json::from_str(json).ok()
 }
 
 /// The elements of a JSON array, `None` when it is something else.
-pub(super) fn elements(json: &str) -> Option<Vec<&str>> {
+pub fn elements(json: &str) -> Option<Vec<&str>> {
     let elements: Vec<&RawValue> = serde_json::from_str(json).ok()?;
     Some(elements.into_iter().map(RawValue::get).collect())
 }
 
 /// The JSON array of `elements`.
-pub(super) fn array<'e>(elements: impl IntoIterator<Item = &'e str>) -> String {
+pub fn array<'e>(elements: impl IntoIterator<Item = &'e str>) -> String {
     let mut json = String::from("[");
     for element in elements {
         if json.len() > 1 {
