@@ -6,6 +6,7 @@ mod error;
 pub mod forward;
 pub mod llama_server;
 mod model;
+pub mod prompt_tools;
 pub mod readiness;
 mod target;
 
