@@ -8,6 +8,7 @@ pub mod llama_server;
 mod model;
 pub mod prompt_tools;
 pub mod readiness;
+pub mod sampling;
 mod target;
 
 use std::sync::Arc;
