@@ -28,6 +28,8 @@ pub struct Config {
     pub tools: Tools,
     /// Its models' chat templates refuse messages of one role in a row, and system messages but the first.
     pub strict_alternation: bool,
+    /// Whether requests that do not say how to sample are sampled as the model's maker recommends.
+    pub recommended_sampling: bool,
     /// How many requests it gets at once; `None` for as many as come.
     pub bulkhead: Option<bulkhead::Config>,
     /// How often it is asked whether it works, where there are others.
@@ -52,9 +54,20 @@ pub enum Tools {
     Native,
     /// Written into the prompt.
     Prompt,
-    /// As the server declares for a model when it is first heard of: in the prompt where it lists what the model can do and tools are not
-    /// among it.
+    /// As an Ollama declares for a model when it is first heard of: in the prompt where tools are not among what the model can do. Natively
+    /// for all other servers, which take tools for any model.
     Auto,
+}
+
+impl Tools {
+    /// The word in the configuration.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Native => "native",
+            Self::Prompt => "prompt",
+            Self::Auto => "auto",
+        }
+    }
 }
 
 impl Kind {
@@ -89,7 +102,7 @@ impl Kind {
         }
     }
 
-    /// Whether it refuses tools for models that it declares cannot take them.
+    /// Whether it lists what its models can do, and refuses tools for those that take none.
     pub(super) fn declares_tools(&self) -> bool {
         match self {
             Self::LlamaServer(_) | Self::OpenAi(_) => false,
@@ -100,8 +113,8 @@ impl Kind {
     pub(super) fn server(&self, target: &Arc<Target>) -> Arc<dyn Server> {
         let target = Arc::clone(target);
         match self {
-            Self::LlamaServer(config) => Arc::new(LlamaServer::new(target, config.clone())),
-            Self::OpenAi(config) => Arc::new(OpenAi::new(target, config.clone())),
+            Self::LlamaServer(config) => Arc::new(LlamaServer::new(target, *config)),
+            Self::OpenAi(config) => Arc::new(OpenAi::new(target, *config)),
         }
     }
 }

@@ -10,8 +10,10 @@ pub mod llama_server;
 mod model;
 pub mod ollama;
 pub mod openai;
+pub mod prompt_tools;
 pub mod readiness;
 pub mod router;
+pub mod sampling;
 mod stream;
 pub mod target;
 

@@ -63,6 +63,8 @@ fn backend(keys: &mut Keys<'_>, path: &str, is_only: bool) -> backend::Config {
         }),
         // Most templates take messages as they come, and more is told by not joining them.
         strict_alternation: keys.take(&at("strict_alternation"), false, units::flag),
+        // It changes answers unasked.
+        recommended_sampling: keys.take(&at("recommended_sampling"), false, units::flag),
         bulkhead: bulkhead(keys, path),
         // Soon enough to come back to one that was restarted.
         probe_every: keys.take(&at("probe_every"), Some(10 * SECOND), units::duration_or_off),

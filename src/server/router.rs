@@ -23,12 +23,16 @@ pub(super) async fn route(state: &State, request: Request<Incoming>) -> Result<R
         "/v1/chat/completions" | "/chat/completions" => Err(wrong_method("POST")),
         "/health/live" if get => Ok(routes::health::live()),
         "/health" | "/health/ready" if get => Ok(routes::health::ready(state).await),
-        "/models" if get => routes::forward::to(state, request, "/v1/models").await,
+        "/models" | "/v1/models" if get => routes::models::list(state).await,
         path @ ("/props" | "/slots") if get => {
             let path = path.to_owned();
             routes::forward::to(state, request, &path).await
         }
         "/health" | "/health/ready" | "/health/live" | "/models" | "/props" | "/slots" => Err(wrong_method("GET, HEAD")),
+        path if path.starts_with("/v1/models/") => {
+            let name = path.trim_start_matches("/v1/models/").to_owned();
+            routes::models::one(state, request, &name).await
+        }
         path if path.starts_with("/v1/") => {
             let path = path.to_owned();
             routes::forward::to(state, request, &path).await

@@ -21,8 +21,8 @@ pub fn text_part(text: &str) -> String {
     format!(r#"{{"type":"text","text":{text}}}"#)
 }
 
-/// What stands between the quotes of a JSON string.
-fn string_body(json: &str) -> Option<&str> {
+/// What stands between the quotes of a JSON string; `None` for a list of parts.
+pub fn string_body(json: &str) -> Option<&str> {
     json.strip_prefix('"')?.strip_suffix('"')
 }
 

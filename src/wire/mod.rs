@@ -1,5 +1,5 @@
-//! Formats on the wire, as pure code: server-sent events, lines of JSON, raw JSON fields and objects, OpenAI's contents, chunk and error
-//! objects, what Ollama sends.
+//! Formats on the wire, as pure code: server-sent events, lines of JSON, raw JSON fields, objects and strings; OpenAI's roles, contents,
+//! chunk and error objects, what Ollama sends.
 
 pub mod content;
 pub mod fields;
@@ -7,5 +7,6 @@ pub mod ndjson;
 pub mod object;
 pub mod ollama;
 pub mod openai;
+pub mod role;
 pub mod sse;
 pub mod text;

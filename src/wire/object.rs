@@ -53,6 +53,15 @@ impl<'a> Object<'a> {
         self.0.len() < before
     }
 
+    /// Takes over the fields of `other` whose names this one lacks.
+    pub fn fill(&mut self, other: Self) {
+        for (name, value) in other.0 {
+            if self.written(&name).is_none() {
+                self.0.push((name, value));
+            }
+        }
+    }
+
     /// Its JSON text.
     pub fn json(&self) -> String {
         let mut json = String::from("{");
@@ -77,6 +86,18 @@ pub fn encoded(text: &str) -> String {
 /// The text of a JSON string, `None` when it is something else.
 pub fn decoded(json: &str) -> Option<String> {
     serde_json::from_str(json).ok()
+}
+
+/// A JSON text without the white space between its tokens.
+pub fn compact(json: &str) -> String {
+    let (mut in_string, mut escaped) = (false, false);
+    let is_kept = |c: &char| {
+        let keep = in_string || !c.is_ascii_whitespace();
+        in_string ^= *c == '"' && !escaped;
+        escaped = in_string && *c == '\\' && !escaped;
+        keep
+    };
+    json.chars().filter(is_kept).collect()
 }
 
 /// The elements of a JSON array, `None` when it is something else.
@@ -139,6 +160,21 @@ mod tests {
         object.set("d", encoded("\"\n"));
         assert!(object.remove("c") && !object.remove("c"));
         assert_eq!(object.json(), r#"{"a":1e2,"b":2,"a":"\u00e9","d":"\"\n"}"#);
+    }
+
+    #[test]
+    fn only_missing_fields_are_taken_over() {
+        let mut object = Object::read(r#"{"a":1,"b":null}"#).unwrap();
+        object.fill(Object::read(r#"{"a":2,"b":3,"c":4}"#).unwrap());
+        assert_eq!(object.json(), r#"{"a":1,"b":null,"c":4}"#);
+    }
+
+    #[test]
+    fn white_space_between_tokens_goes() {
+        let check = |json: &str, expected: &str| assert_eq!(compact(json), expected, "{json}");
+        check(" { \"a b\" : [ 1 ,\n\t2 ] }\r\n", r#"{"a b":[1,2]}"#);
+        check(r#"[ "\" ", "\\", "\\\" " , 1e2 ]"#, r#"["\" ","\\","\\\" ",1e2]"#);
+        check("[ \"é \u{2003}\" ]", "[\"é \u{2003}\"]");
     }
 
     #[test]

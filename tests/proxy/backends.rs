@@ -233,6 +233,104 @@ async fn a_wrong_model_name_is_told_with_the_right_ones() {
 }
 
 #[tokio::test]
+async fn without_names_in_the_configuration_those_have_a_model_that_list_it() {
+    let (first, second) = (Upstream::saying([paris()]).await, Upstream::saying([paris()]).await);
+    let list = |names: &[&str]| {
+        let data: Vec<Value> = names.iter().map(|name| json!({"id": name, "max_model_len": 4096})).collect();
+        Reply::json(200, &json!({"object": "list", "data": data}).to_string())
+    };
+    first.at("/v1/models", list(&["tiny", "other"]));
+    second.at("/v1/models", list(&["large", "tiny"]));
+    let backend = |name: &str, upstream: &Upstream| {
+        format!("[[backend]]\nname = \"{name}\"\nkind = \"openai\"\nurl = \"http://{}\"\n", upstream.address)
+    };
+    let proxy = Proxy::start_from(&(backend("a", &first) + &backend("b", &second)), |_| {}).await;
+    let models = proxy.get("/v1/models").await.json();
+    let known: Vec<_> =
+        models["data"].as_array().unwrap().iter().map(|model| (&model["id"], &model["owned_by"], &model["context_length"])).collect();
+    let entry = |id, owner| (json!(id), json!(owner), json!(4096));
+    let expected = [entry("tiny", "a"), entry("other", "a"), entry("large", "b")];
+    assert_eq!(known, expected.each_ref().map(|(id, owner, length)| (id, owner, length)));
+    let chats = |upstream: &Upstream| upstream.requests().iter().filter(|request| request.path == "/v1/chat/completions").count();
+    for mut request in ways() {
+        request["model"] = json!("large");
+        assert_eq!(proxy.ask(&request).await.status, 200);
+        request["model"] = json!("nowhere");
+        let answer = proxy.ask(&request).await;
+        assert_eq!((answer.status, answer.error()["code"].as_str()), (404, Some("model_not_found")));
+    }
+    assert_eq!((chats(&first), chats(&second)), (0, 4));
+}
+
+#[tokio::test]
+async fn the_models_are_listed_once_under_the_names_that_clients_use() {
+    let upstream = Upstream::saying([paris()]).await;
+    upstream.at("/v1/models", Reply::json(200, r#"{"data": [{"id": "qwen.gguf", "meta": {"n_ctx": 2048}}, {"id": "tiny"}]}"#));
+    let file = r#"
+        [backend]
+        name = "here"
+        kind = "openai"
+        default = true
+        [[model]]
+        name = "tiny"
+        aliases = ["gpt-4o"]
+        backends = [{ backend = "here", model = "qwen.gguf" }]
+    "#;
+    let proxy = Proxy::start_before(&upstream, file).await;
+    for path in ["/v1/models", "/models"] {
+        let ids: Vec<Value> = proxy.get(path).await.json()["data"].as_array().unwrap().iter().map(|model| model["id"].clone()).collect();
+        assert_eq!(ids, ["tiny", "gpt-4o", "qwen.gguf"]);
+    }
+    let one = proxy.get("/v1/models/gpt-4o").await.json();
+    assert_eq!((&one["context_length"], &one["object"]), (&json!(2048), &json!("model")));
+    let none = proxy.get("/v1/models/no/such").await;
+    assert_eq!((none.status, none.error()["code"].as_str()), (404, Some("model_not_found")));
+}
+
+#[tokio::test]
+async fn tools_are_written_into_the_prompt_where_that_is_declared() {
+    let said = "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Paris\"}}\n</tool_call>";
+    for stream in [false, true] {
+        let upstream = Upstream::saying([Reply::text("I do not know."), Reply::text(said)]).await;
+        let proxy = Proxy::start_before(&upstream, "[backend]\ntools = \"prompt\"").await;
+        let answer = proxy.ask_with(&question_with(json!({"stream": stream})), &[("x-toolgate-disable", "rescue")]).await;
+        assert!(
+            answer.text().contains(r#"{\"city\":\"Paris\"}"#) || answer.text().contains(r#"{\"city\": \"Paris\"}"#),
+            "{}",
+            answer.text()
+        );
+        for request in upstream.requests() {
+            let sent = request.json();
+            assert!(sent.get("tools").is_none(), "{sent}");
+            let roles: Vec<_> = sent["messages"].as_array().unwrap().iter().map(|message| message["role"].as_str().unwrap()).collect();
+            assert!(roles.starts_with(&["system", "user"]) && !roles.contains(&"tool"), "{roles:?}");
+            assert!(sent["messages"][0]["content"].as_str().unwrap().contains("get_weather"));
+        }
+        assert_eq!(upstream.calls(), 2);
+        let health = proxy.get("/health").await.json();
+        assert_eq!(health["backends"][0]["tools"], "prompt");
+    }
+}
+
+#[tokio::test]
+async fn a_model_is_sampled_as_its_maker_recommends_where_that_is_wanted() {
+    let upstream = Upstream::saying([paris()]).await;
+    let file = "[backend]\nrecommended_sampling = true\n[[model]]\nname = \"qwen3-8b\"\nsampling = { top_k = 7 }\n";
+    let proxy = Proxy::start_before(&upstream, file).await;
+    let recommended = toolgate::backend::sampling::recommended("qwen3-8b").unwrap();
+    let value = |name: &str| {
+        recommended.sampling.iter().find(|(known, _)| known == name).map(|(_, value)| serde_json::from_slice::<Value>(value).unwrap())
+    };
+    for mut request in ways() {
+        request["model"] = json!("qwen3-8b");
+        request["top_p"] = json!(0.11);
+        proxy.ask(&request).await;
+        let sent = upstream.requests().last().unwrap().json();
+        assert_eq!((&sent["top_p"], &sent["top_k"], Some(&sent["temperature"])), (&json!(0.11), &json!(7), value("temperature").as_ref()));
+    }
+}
+
+#[tokio::test]
 async fn each_backend_gets_its_own_key_and_no_other() {
     let first = Upstream::saying([Reply::error(503, "down")]).await;
     let second = Upstream::saying([Reply::error(503, "down")]).await;

@@ -17,12 +17,12 @@ fn ways() -> [Value; 4] {
 async fn a_refusal_keeps_status_message_and_retry_after() {
     for status in [400, 401, 403, 404, 422, 429, 500, 503] {
         for request in ways() {
-            let reply = Reply::error(status, "Loading model or so").header("retry-after", "17");
+            let reply = Reply::error(status, "no luck or so").header("retry-after", "17");
             let (proxy, upstream) = proxy_before([reply]).await;
             let answer = proxy.ask(&request).await;
             let error = answer.error();
             assert_eq!((answer.status, answer.header("retry-after")), (status, "17"), "{request}");
-            assert_eq!((&error["message"], &error["type"]), (&json!("Loading model or so"), &json!("some_error")));
+            assert_eq!((&error["message"], &error["type"]), (&json!("no luck or so"), &json!("some_error")));
             assert_eq!(upstream.calls(), 1, "a refusal is not asked again");
         }
     }

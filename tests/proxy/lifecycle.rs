@@ -177,7 +177,7 @@ async fn a_kept_connection_that_the_backend_closes_is_replaced() {
         for _ in 0..5 {
             assert_eq!(proxy.ask(&request).await.status, 200);
         }
-        assert_eq!(proxy.get("/v1/models").await.status, 200);
+        assert_eq!(proxy.get("/v1/files").await.status, 200);
         assert_eq!(upstream.calls(), 6, "nothing is said twice");
     }
 }

@@ -2,6 +2,7 @@
 
 mod decode;
 mod encode;
+pub mod models;
 mod stream;
 
 use bytes::Bytes;

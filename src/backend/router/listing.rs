@@ -2,9 +2,10 @@
 
 use std::{collections::HashSet, sync::Arc};
 
+use futures_util::future::join_all;
 use serde::Serialize;
 
-use super::{Member, Router};
+use super::{Error, Member, Router, member::LIST_TIMEOUT};
 use crate::backend::{self, readiness::Readiness};
 
 /// A model as clients see it.
@@ -33,6 +34,8 @@ pub struct Health {
     active: usize,
     /// Requests that wait for it.
     waiting: usize,
+    /// How tools are shown, as declared.
+    tools: &'static str,
     models: Vec<ModelHealth>,
 }
 
@@ -48,9 +51,16 @@ struct ModelHealth {
 
 impl Router {
     /// Every model that a request may name, once: those of the configuration, then those of the backend that takes all others. Where the
-    /// configuration names none, those of all backends. Asks the backends.
-    pub async fn models(&self) -> Vec<Listed> {
-        let own = futures_util::future::join_all(self.members.iter().map(fresh)).await;
+    /// configuration names none, those of all backends. Asks the backends. Fails when none of them answers and nothing is known.
+    pub async fn models(&self) -> Result<Vec<Listed>, Error> {
+        let lists = join_all(self.members.iter().map(fresh)).await;
+        let own: Vec<_> = lists.iter().map(|list| list.as_ref().map(Arc::clone).unwrap_or_default()).collect();
+        if self.table.models().is_empty()
+            && lists.iter().all(Result::is_err)
+            && let Some(Err(error)) = lists.into_iter().next()
+        {
+            return Err(error);
+        }
         let mut seen = HashSet::new();
         let mut all = Vec::new();
         for model in self.table.models() {
@@ -67,7 +77,7 @@ impl Router {
             all.extend(models.iter().map(|model| Listed { model: model.clone(), backend: member.name.clone() }));
         }
         all.retain(|listed| seen.insert(listed.model.id.clone()));
-        all
+        Ok(all)
     }
 
     /// The names that a request may give as its model, as far as they are known.
@@ -92,20 +102,21 @@ impl Router {
                 Readiness::NotReady(reason) | Readiness::Unreachable(reason) => Some(format!("{name}: it is not ready: {reason}")),
             }
         };
-        futures_util::future::join_all(self.members.iter().map(check)).await.into_iter().flatten().collect()
+        join_all(self.members.iter().map(check)).await.into_iter().flatten().collect()
     }
 
     /// Asks every backend how it is.
     pub async fn health(&self) -> Vec<Health> {
-        futures_util::future::join_all(self.members.iter().map(health)).await
+        join_all(self.members.iter().map(health)).await
     }
 }
 
 /// The models of `member` now, or as last listed where it does not say.
-async fn fresh(member: &Arc<Member>) -> Arc<Vec<backend::Model>> {
-    match tokio::time::timeout(super::member::LIST_TIMEOUT, member.list()).await {
-        Ok(Ok(models)) => models,
-        _ => member.known().unwrap_or_default(),
+async fn fresh(member: &Arc<Member>) -> Result<Arc<Vec<backend::Model>>, Error> {
+    match tokio::time::timeout(LIST_TIMEOUT, member.list()).await {
+        Ok(Ok(models)) => Ok(models),
+        Ok(Err(error)) => member.known().ok_or(error),
+        Err(_) => Ok(member.known().unwrap_or_default()),
     }
 }
 
@@ -116,7 +127,7 @@ async fn health(member: &Arc<Member>) -> Health {
         Readiness::NotReady(reason) => ("not_ready", Some(reason)),
         Readiness::Unreachable(reason) => ("unreachable", Some(reason)),
     };
-    let model = |model: &backend::Model| ModelHealth {
+    let of_model = |model: &backend::Model| ModelHealth {
         id: model.id.clone(),
         tools: if member.prompts_tools(&model.id) { "prompt" } else { "native" },
         context_length: model.context_length,
@@ -127,9 +138,10 @@ async fn health(member: &Arc<Member>) -> Health {
         kind: member.kind.as_str(),
         status,
         reason,
+        tools: member.tools.as_str(),
         breaker: member.phase().as_str(),
         active,
         waiting,
-        models: member.known().iter().flat_map(|models| models.iter()).map(model).collect(),
+        models: member.known().iter().flat_map(|models| models.iter()).map(of_model).collect(),
     }
 }

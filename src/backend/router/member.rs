@@ -14,6 +14,7 @@ use crate::{
         Error, Model, Server, Target, Tools,
         kind::{Config, Kind},
         readiness::Readiness,
+        sampling::{self, Recommendation},
     },
     resilience::{
         breaker::{Breaker, Phase},
@@ -36,7 +37,8 @@ pub(super) struct Member {
     pub(super) has_key: bool,
     pub(super) target: Arc<Target>,
     pub(super) server: Arc<dyn Server>,
-    tools: Tools,
+    pub(super) tools: Tools,
+    recommended_sampling: bool,
     probe_every: Option<Duration>,
     bulkhead: Option<Bulkhead>,
     breaker: Mutex<Breaker>,
@@ -61,6 +63,7 @@ impl Member {
             is_default: config.is_default,
             strict_alternation: config.strict_alternation,
             tools: config.tools,
+            recommended_sampling: config.recommended_sampling,
             probe_every: config.probe_every,
             bulkhead: config.bulkhead.map(Bulkhead::new),
             breaker: Mutex::new(Breaker::new(config.breaker)),
@@ -191,8 +194,17 @@ impl Member {
         match self.tools {
             Tools::Native => false,
             Tools::Prompt => true,
-            Tools::Auto => lock(&self.declared).get(model).is_some_and(|takes_tools| !takes_tools),
+            Tools::Auto => self.kind.declares_tools() && lock(&self.declared).get(model).is_some_and(|takes_tools| !takes_tools),
         }
+    }
+
+    /// What the maker of `model` recommends, where that is to be followed. A server of one model is asked for it by any name.
+    pub(super) fn recommended(&self, model: &str) -> Option<&'static Recommendation> {
+        if !self.recommended_sampling {
+            return None;
+        }
+        let only = || self.known().and_then(|models| if let [only] = models.as_slice() { sampling::recommended(&only.id) } else { None });
+        sampling::recommended(model).or_else(only)
     }
 
     /// Hears what the server declares about its models before it is first asked with tools, where that decides how they are shown.

@@ -94,11 +94,11 @@ impl Router {
 
     /// The backends that list `model`.
     async fn listed_stops(&self, model: &str) -> Result<Vec<table::Stop>, Error> {
-        let listed = join_all(self.members.iter().map(|member| member.listed())).await;
+        // Names in the configuration are all the names that there are.
+        let asked: &[_] = if self.table.models().is_empty() { &self.members } else { &[] };
+        let listed = join_all(asked.iter().map(|member| member.listed())).await;
         let has = |models: &[super::Model]| models.iter().any(|listed| listed.id == model);
-        let is_open = self.table.models().is_empty();
-        let stops: Vec<_> =
-            listed.iter().enumerate().filter(|(_, models)| is_open && has(models)).map(|(index, _)| stop(index, model)).collect();
+        let stops: Vec<_> = listed.iter().enumerate().filter(|(_, models)| has(models)).map(|(index, _)| stop(index, model)).collect();
         if stops.is_empty() {
             return Err(Error::UnknownModel { model: model.to_owned(), known: self.names() });
         }

@@ -15,9 +15,7 @@ impl Router {
     pub fn is_native(&self, request: &Request) -> bool {
         let stops = self.stops(request);
         let asked = |index: usize| self.members.get(index);
-        let takes = |index: usize, model: &str| {
-            asked(index).is_some_and(|member| member.kind.is_native() && (request.tools_json.is_empty() || !member.prompts_tools(model)))
-        };
+        let takes = |index: usize, model: &str| asked(index).is_some_and(|member| member.kind.is_native() && !member.prompts_tools(model));
         match stops {
             Some(stops) => stops.iter().all(|stop| takes(stop.candidate.backend, &stop.candidate.model)),
             None => (0..self.members.len()).all(|index| takes(index, &request.model)),
@@ -30,7 +28,7 @@ impl Router {
         let mut tour = self.tour(request, &Served::default()).await?;
         loop {
             let (stay, stop) = tour.next().await?;
-            let body = tour::changed(request, &stop).map_or_else(|| body.clone(), |request| written(&request));
+            let body = tour::changed(request, &stay.member, &stop).map_or_else(|| body.clone(), |request| written(&request));
             match stay.member.target.forward_success(forward, body).await {
                 Ok(response) => {
                     tour.served(&stay, &stop);

@@ -7,6 +7,10 @@ use super::{
     member::{Member, Stay},
     table::Stop,
 };
+use crate::{
+    backend::{prompt_tools, sampling},
+    chat::Request,
+};
 
 /// Those who may still be asked.
 pub(super) struct Tour {
@@ -79,29 +83,25 @@ impl Tour {
 }
 
 /// `prompt` as `member` gets it.
-pub(super) fn prompt_for(prompt: &Prompt, _member: &Member, stop: &Stop) -> Prompt {
+pub(super) fn prompt_for(prompt: &Prompt, member: &Member, stop: &Stop) -> Prompt {
     let mut prompt = prompt.clone();
-    if let Some(request) = changed(&prompt.request, stop) {
+    if let Some(request) = changed(&prompt.request, member, stop) {
         prompt.request = Arc::new(request);
     }
-    prompt
+    if member.prompts_tools(&stop.candidate.model) { prompt_tools::rewritten(prompt) } else { prompt }
 }
 
-/// `request` with the model's name at the backend and what the route adds; `None` when it is the same.
-pub(super) fn changed(request: &crate::chat::Request, stop: &Stop) -> Option<crate::chat::Request> {
-    let is_renamed = request.model != stop.candidate.model;
-    let adds: Vec<_> = stop.sampling.iter().filter(|(name, _)| request.field(name).is_none_or(|value| value.as_ref() == b"null")).collect();
-    if !is_renamed && adds.is_empty() {
-        return None;
+/// `request` with the model's name at the backend, and with the sampling of the route and of the model's maker where it has none; `None`
+/// when it is the same.
+pub(super) fn changed(request: &Request, member: &Member, stop: &Stop) -> Option<Request> {
+    let recommended = member.recommended(&stop.candidate.model).into_iter().flat_map(|recommendation| &recommendation.sampling);
+    let filled = sampling::filled(request, stop.sampling.iter().chain(recommended));
+    if request.model == stop.candidate.model {
+        return filled;
     }
-    let mut changed = request.clone();
-    if is_renamed {
-        changed.model.clone_from(&stop.candidate.model);
-        let name = serde_json::to_vec(&stop.candidate.model).unwrap_or_default();
-        changed.set_field("model", name.into());
-    }
-    for (name, value) in adds {
-        changed.set_field(name, value.clone());
-    }
+    let mut changed = filled.unwrap_or_else(|| request.clone());
+    changed.model.clone_from(&stop.candidate.model);
+    let name = serde_json::to_vec(&stop.candidate.model).unwrap_or_default();
+    changed.set_field("model", name.into());
     Some(changed)
 }

@@ -2,19 +2,7 @@
 
 use super::Change;
 use crate::wire::object::Object;
-
-/// Who a message is by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Role {
-    /// `system`, and `developer`, which servers that do not tell them apart read as `system`.
-    System,
-    User,
-    Assistant,
-    /// `tool`, and `function`, its older name.
-    Tool,
-    /// Something else; such a message is left as it is.
-    Other,
-}
+pub(super) use crate::wire::role::Role;
 
 /// A message and its fields.
 #[derive(Debug)]
@@ -32,13 +20,7 @@ pub(super) struct Message<'a> {
 impl<'a> Message<'a> {
     /// The client's message at `index`.
     pub(super) fn new(index: usize, fields: Object<'a>) -> Self {
-        let role = match fields.get("role").map(AsRef::as_ref) {
-            Some(r#""system""# | r#""developer""#) => Role::System,
-            Some(r#""user""#) => Role::User,
-            Some(r#""assistant""#) => Role::Assistant,
-            Some(r#""tool""# | r#""function""#) => Role::Tool,
-            _ => Role::Other,
-        };
+        let role = Role::of(&fields);
         let calls = fields.get("tool_calls").and_then(|calls| calls.strip_prefix('['));
         let has_calls = role == Role::Assistant && calls.is_some_and(|calls| !calls.trim_start().starts_with(']'));
         Self { index, role, has_calls, fields, is_changed: false }
@@ -47,13 +29,7 @@ impl<'a> Message<'a> {
     /// A message of ours with `content`, a JSON text.
     pub(super) fn added(index: usize, role: Role, content: String) -> Self {
         let mut message = Self { index, role, has_calls: false, fields: Object::default(), is_changed: true };
-        let word = match role {
-            Role::System => r#""system""#,
-            Role::User | Role::Other => r#""user""#,
-            Role::Assistant => r#""assistant""#,
-            Role::Tool => r#""tool""#,
-        };
-        message.set("role", word.to_owned());
+        message.set("role", role.json().to_owned());
         message.set("content", content);
         message
     }

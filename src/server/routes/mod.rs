@@ -3,3 +3,4 @@
 pub(super) mod chat;
 pub(super) mod forward;
 pub(super) mod health;
+pub(super) mod models;

@@ -1,0 +1,37 @@
+//! The models that a request may name: those of all backends in one list.
+
+use hyper::{Method, Request, Response, StatusCode, body::Incoming};
+
+use super::forward;
+use crate::{
+    api::openai::models,
+    backend::router::Listed,
+    chat::{Problem, problem::Kind},
+    server::{State, reply},
+};
+
+/// `GET /v1/models`.
+pub(in crate::server) async fn list(state: &State) -> Result<Response<reply::Body>, Problem> {
+    let listed = state.router.models().await?;
+    Ok(reply::json(StatusCode::OK, models::list(listed.iter().map(entry))))
+}
+
+/// `GET /v1/models/NAME`; any other method is the backend's business.
+pub(in crate::server) async fn one(state: &State, request: Request<Incoming>, name: &str) -> Result<Response<reply::Body>, Problem> {
+    if request.method() != Method::GET && request.method() != Method::HEAD {
+        let path = request.uri().path().to_owned();
+        return forward::to(state, request, &path).await;
+    }
+    let listed = state.router.models().await?;
+    let found = listed.iter().find(|listed| listed.model.id == name);
+    let found = found.ok_or_else(|| {
+        let known: Vec<&str> = listed.iter().map(|listed| listed.model.id.as_str()).collect();
+        Problem::new(Kind::NotFound, format!("There is no model `{name}`, only {}.", known.join(", "))).with_code("model_not_found")
+    })?;
+    Ok(reply::json(StatusCode::OK, models::one(entry(found))))
+}
+
+fn entry(listed: &Listed) -> models::Entry<'_> {
+    let model = &listed.model;
+    models::Entry { id: &model.id, owned_by: &listed.backend, context_length: model.context_length, capabilities: &model.capabilities }
+}
