@@ -1,5 +1,5 @@
-//! The way from a response's body to the events of a reply, the same for every server that streams server-sent events: the body is cut
-//! into payloads, a translator reads them, and what it reads is told at once.
+//! The way from a response's body to the events of a reply, the same for every server: the body is cut into payloads, a translator reads
+//! them, and what it reads is told at once.
 //!
 //! Bounded in every wait and every size. When the translator says that all is said, no more is waited for.
 
@@ -15,7 +15,11 @@ use hyper::{
 use serde_json::value::RawValue;
 
 use super::{Error, Events};
-use crate::{chat::Event, upstream, wire::sse};
+use crate::{
+    chat::Event,
+    upstream,
+    wire::{ndjson, sse},
+};
 
 /// One chunk of a stream is a few hundred bytes; a whole call in one chunk, or a whole answer, may be long.
 const PAYLOAD_BYTES_MAX: usize = 4 << 20;
@@ -37,26 +41,42 @@ pub(super) trait Translator: Send + 'static {
     fn finish(&mut self) -> Result<(), Error>;
 }
 
-/// Whether a body of the type that `headers` name can be read at all: not the page of a gateway, say. Some servers name a type that is not
-/// theirs, or none.
-pub(super) fn is_readable(headers: &HeaderMap) -> bool {
-    const READABLE: [&str; 3] = ["text/event-stream", "application/json", "text/plain"];
-    let Some(kind) = headers.get(CONTENT_TYPE) else { return true };
-    let begins_with = |name: &&str| kind.as_bytes().get(..name.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(name.as_bytes()));
-    READABLE.iter().any(begins_with)
+/// How the payloads lie in a body.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Framing {
+    /// Each is the data of a server-sent event.
+    Events,
+    /// Each is a line.
+    Lines,
+    /// The body is one.
+    Whole,
+    /// The first byte tells whether it is one or a stream of events.
+    EventsOrWhole,
+}
+
+impl Framing {
+    /// The framing that the response's content type names, if any.
+    pub(super) fn of(headers: &HeaderMap) -> Option<Self> {
+        const NAMED: [(&str, Framing); 3] =
+            [("text/event-stream", Framing::Events), ("application/x-ndjson", Framing::Lines), ("application/json", Framing::Whole)];
+        let kind = headers.get(CONTENT_TYPE)?.as_bytes();
+        let begins_with = |name: &str| kind.get(..name.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(name.as_bytes()));
+        NAMED.into_iter().find(|(name, _)| begins_with(name)).map(|(_, framing)| framing)
+    }
 }
 
 /// A response that has begun well, and who reads it.
 pub(super) struct Opened<T> {
     pub(super) body: upstream::Body,
+    pub(super) framing: Framing,
     pub(super) translator: T,
 }
 
 /// The events of the reply that `opening` leads to. It is not polled before the stream is; dropping the stream drops it or the body.
 pub(super) fn events<T: Translator>(opening: impl Future<Output = Result<Opened<T>, Error>> + Send + 'static) -> Events {
     Box::pin(try_stream! {
-        let Opened { body, mut translator } = opening.await?;
-        let mut payloads = Payloads { body, cut: Cut::Undecided };
+        let Opened { body, framing, mut translator } = opening.await?;
+        let mut payloads = Payloads { body, cut: Cut::new(framing) };
         while payloads.read_into(&mut translator).await? {
             while let Some(event) = translator.next() {
                 yield event;
@@ -75,23 +95,20 @@ struct Payloads {
     cut: Cut,
 }
 
-/// How the payloads lie in the body, and what has come and was not read yet.
+/// What has come of a body and was not read yet.
 enum Cut {
+    Events(sse::Decoder),
+    Lines(ndjson::Decoder),
+    Whole(BytesMut),
     /// Nothing has come.
     Undecided,
-    /// Each is the data of a server-sent event.
-    Events(sse::Decoder),
-    /// The body is one JSON value: the server does not stream, or failed before it began to.
-    Whole(BytesMut),
 }
 
 impl Payloads {
     /// Hands the payloads that come next to `translator`. Returns whether there may be more.
     async fn read_into(&mut self, translator: &mut impl Translator) -> Result<bool, Error> {
         let Some(frame) = self.next_frame(translator.is_done()).await? else {
-            if let Cut::Whole(whole) = &self.cut {
-                translator.read(first_value(whole))?;
-            }
+            self.cut.read_rest_into(translator)?;
             return Ok(false);
         };
         if let Ok(data) = frame.into_data() {
@@ -112,30 +129,55 @@ impl Payloads {
 }
 
 impl Cut {
+    fn new(framing: Framing) -> Self {
+        match framing {
+            Framing::Events => Self::Events(sse::Decoder::new(PAYLOAD_BYTES_MAX)),
+            Framing::Lines => Self::Lines(ndjson::Decoder::new(PAYLOAD_BYTES_MAX)),
+            Framing::Whole => Self::Whole(BytesMut::new()),
+            Framing::EventsOrWhole => Self::Undecided,
+        }
+    }
+
     fn read_into(&mut self, data: &[u8], translator: &mut impl Translator) -> Result<(), Error> {
         const TOO_LONG: Error = Error::Protocol("an event is too long");
         if matches!(self, Self::Undecided)
             && let Some(first) = data.trim_ascii_start().first()
         {
-            // No line of an event begins like this, whatever type the body is said to have.
-            *self = if *first == b'{' { Self::Whole(BytesMut::new()) } else { Self::Events(sse::Decoder::new(PAYLOAD_BYTES_MAX)) };
+            // No line of an event begins as an object does.
+            *self = Self::new(if *first == b'{' { Framing::Whole } else { Framing::Events });
         }
         match self {
-            Self::Undecided => {}
             Self::Events(decoder) => {
                 decoder.push(data);
                 while let Some(payload) = decoder.next_event().map_err(|_| TOO_LONG)? {
                     translator.read(payload)?;
                 }
             }
+            Self::Lines(decoder) => {
+                decoder.push(data);
+                while let Some(line) = decoder.next_line().map_err(|_| TOO_LONG)? {
+                    translator.read(line)?;
+                }
+            }
             Self::Whole(whole) if whole.len() + data.len() > PAYLOAD_BYTES_MAX => return Err(TOO_LONG),
             Self::Whole(whole) => whole.extend_from_slice(data),
+            Self::Undecided => {}
         }
         Ok(())
     }
+
+    /// Reads what only the end of the body makes complete.
+    fn read_rest_into(&mut self, translator: &mut impl Translator) -> Result<(), Error> {
+        match self {
+            Self::Events(_) | Self::Undecided => Ok(()),
+            // The last line need not end.
+            Self::Lines(decoder) => decoder.rest().map_or(Ok(()), |rest| translator.read(rest)),
+            Self::Whole(whole) => translator.read(first_value(whole)),
+        }
+    }
 }
 
-/// The first JSON value in `text`, or all of it where there is none. Some servers add the `[DONE]` of a stream.
+/// The first JSON value in `text`, or all of it where there is none. Some servers end a whole answer with the `[DONE]` of a stream.
 fn first_value(text: &[u8]) -> &[u8] {
     let first = serde_json::Deserializer::from_slice(text).into_iter::<&RawValue>().next();
     first.and_then(Result::ok).map_or(text, |value| value.get().as_bytes())

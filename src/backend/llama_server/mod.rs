@@ -2,11 +2,14 @@
 //!
 //! Source: llama-server b11434. An older build that lacks something is a server that does not tell.
 
-mod affinity;
 mod loading;
 mod props;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    hash::{DefaultHasher, Hash, Hasher},
+    sync::Arc,
+    time::Duration,
+};
 
 use bytes::Bytes;
 use futures_core::future::BoxFuture;
@@ -22,7 +25,7 @@ use super::{
 };
 
 /// The settings of a llama-server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
     /// Sent as `cache_prompt` where set: whether a slot keeps what it read for the next prompt. The server's default is to keep it.
     pub cache_prompt: Option<bool>,
@@ -69,7 +72,7 @@ impl LlamaServer {
     async fn open(&self, prompt: &Prompt) -> Result<Opened<openai::Translator>, Error> {
         let mut patience = Patience::new(self.config.load_timeout);
         loop {
-            let body = openai::body(prompt, &openai::Config::default(), &self.fields(prompt).await);
+            let body = openai::body(prompt, true, &self.fields(prompt).await);
             let error = match openai::open(&self.target, prompt, body).await {
                 Ok(opened) => return Ok(opened),
                 Err(error) => error,
@@ -93,9 +96,9 @@ impl LlamaServer {
         }
         if self.config.slot_affinity
             && let Some(slots) = self.props().await.and_then(|props| props.slots)
-            && let Some(slot) = affinity::slot(&prompt.request.messages, slots)
+            && slots > 1
         {
-            fields.push(("id_slot", Bytes::from(slot.to_string())));
+            fields.push(("id_slot", Bytes::from(slot(prompt.request.conversation(), slots).to_string())));
         }
         fields
     }
@@ -126,6 +129,14 @@ impl Server for LlamaServer {
             readiness
         })
     }
+}
+
+/// The slot, of so many, that a conversation keeps to.
+fn slot(conversation: u64, slots: u64) -> u64 {
+    // Which backend it goes to follows from the same number: without another round, a backend's conversations would share few slots.
+    let mut hasher = DefaultHasher::new();
+    conversation.hash(&mut hasher);
+    hasher.finish() % slots
 }
 
 /// `models` with what the server says about them beside OpenAI's list: in a list modelled after Ollama's, and, of one model, in its props.
@@ -175,6 +186,14 @@ mod tests {
         };
         check(Some(&props), Some(2048), &["vision", "completion", "tools"]);
         check(None, None, &["vision", "completion"]);
+    }
+
+    #[test]
+    fn the_conversations_of_one_backend_spread_over_all_its_slots() {
+        let mut hits = [0; 4];
+        // Those that a router with four shares sends here.
+        (0..400).for_each(|n| hits[usize::try_from(slot(n * 4, 4)).unwrap()] += 1);
+        assert!(hits.iter().all(|hits| *hits > 50), "{hits:?}");
     }
 
     #[test]
