@@ -143,8 +143,8 @@ impl Cut {
         if matches!(self, Self::Undecided)
             && let Some(first) = data.trim_ascii_start().first()
         {
-            // No line of an event begins as an object does.
-            *self = Self::new(if *first == b'{' { Framing::Whole } else { Framing::Events });
+            // No line of an event begins as an object does, or a list, in which Google has its errors.
+            *self = Self::new(if b"{[".contains(first) { Framing::Whole } else { Framing::Events });
         }
         match self {
             Self::Events(decoder) => {
@@ -181,4 +181,87 @@ impl Cut {
 fn first_value(text: &[u8]) -> &[u8] {
     let first = serde_json::Deserializer::from_slice(text).into_iter::<&RawValue>().next();
     first.and_then(Result::ok).map_or(text, |value| value.get().as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Collector(Vec<String>);
+
+    impl Translator for Collector {
+        fn read(&mut self, payload: &[u8]) -> Result<(), Error> {
+            self.0.push(String::from_utf8_lossy(payload).into_owned());
+            Ok(())
+        }
+
+        fn next(&mut self) -> Option<Event> {
+            None
+        }
+
+        fn is_done(&self) -> bool {
+            false
+        }
+
+        fn finish(&mut self) -> Result<(), Error> {
+            Ok(())
+        }
+    }
+
+    fn payloads(framing: Framing, pieces: &[&[u8]]) -> Vec<String> {
+        let (mut cut, mut collector) = (Cut::new(framing), Collector::default());
+        for piece in pieces {
+            cut.read_into(piece, &mut collector).unwrap();
+        }
+        cut.read_rest_into(&mut collector).unwrap();
+        collector.0
+    }
+
+    #[test]
+    fn bodies_are_cut_as_they_are_framed() {
+        let check =
+            |framing: Framing, body: &str, expected: &[&str]| assert_eq!(payloads(framing, &[body.as_bytes()]), expected, "{body:?}");
+        check(Framing::Events, "data: {\"a\":1}\n\ndata: [DONE]\n\n", &["{\"a\":1}", "[DONE]"]);
+        check(Framing::Lines, "{\"a\":1}\n{\"b\":2}", &["{\"a\":1}", "{\"b\":2}"]);
+        check(Framing::Whole, " {\"a\":\n1}\n", &["{\"a\":\n1}"]);
+        check(Framing::EventsOrWhole, "\n: ping\n\ndata: {}\n\n", &["{}"]);
+        check(Framing::EventsOrWhole, "\n {\"a\":1}", &["{\"a\":1}"]);
+        check(Framing::EventsOrWhole, "{\"a\":1}\n\ndata: [DONE]\n\n", &["{\"a\":1}"]);
+        check(Framing::EventsOrWhole, "[{}]", &["[{}]"]);
+        check(Framing::EventsOrWhole, "{\"cut\":", &["{\"cut\":"]);
+        check(Framing::EventsOrWhole, "", &[]);
+    }
+
+    #[test]
+    fn what_never_ends_is_refused() {
+        let junk = [b'x'; 1 << 16];
+        for framing in [Framing::Events, Framing::Lines, Framing::Whole] {
+            let mut cut = Cut::new(framing);
+            let fed = (0..).find(|_| cut.read_into(&junk, &mut Collector::default()).is_err()).unwrap();
+            assert!(fed * junk.len() <= PAYLOAD_BYTES_MAX, "{framing:?} {fed}");
+        }
+    }
+
+    #[test]
+    fn the_framing_is_what_the_type_says() {
+        let of = |kind: &'static str| Framing::of(&[(CONTENT_TYPE, kind.parse().unwrap())].into_iter().collect());
+        assert_eq!(of("text/event-stream; charset=utf-8"), Some(Framing::Events));
+        assert_eq!(of("Application/JSON"), Some(Framing::Whole));
+        assert_eq!(of("application/x-ndjson"), Some(Framing::Lines));
+        assert_eq!((of("text/html"), Framing::of(&HeaderMap::new())), (None, None));
+    }
+
+    proptest! {
+        #[test]
+        fn the_cuts_do_not_matter(is_whole: bool, cuts in proptest::collection::vec(0usize..60, 0..8)) {
+            let body: &[u8] = if is_whole { " {\"é\":[1,\"ü\"]} \n\ndata: [DONE]\n\n".as_bytes() } else { "\r\n: x\r\ndata: {\"é\":1}\r\n\r\ndata: [DONE]\n\n".as_bytes() };
+            let mut cuts: Vec<usize> = cuts.into_iter().filter(|cut| *cut < body.len()).chain([0, body.len()]).collect();
+            cuts.sort_unstable();
+            let pieces: Vec<&[u8]> = cuts.windows(2).map(|pair| &body[pair[0]..pair[1]]).collect();
+            prop_assert_eq!(payloads(Framing::EventsOrWhole, &pieces), payloads(Framing::EventsOrWhole, &[body]));
+        }
+    }
 }

@@ -23,6 +23,7 @@ use super::{
     readiness::Readiness,
     stream::{self, Opened},
 };
+use crate::chat::Request;
 
 /// The settings of a llama-server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,6 +37,18 @@ pub struct Config {
     /// How long to wait for a server that is loading its model.
     pub load_timeout: Duration,
 }
+
+impl Config {
+    /// `request` as the server shall take it; `None` when that is as it is.
+    pub(super) fn adapted(&self, request: &Request) -> Option<Request> {
+        let keep = self.cache_prompt.filter(|_| request.field(CACHE_PROMPT).is_none())?;
+        let mut adapted = request.clone();
+        adapted.set_field(CACHE_PROMPT, Bytes::from_static(if keep { b"true" } else { b"false" }));
+        Some(adapted)
+    }
+}
+
+const CACHE_PROMPT: &str = "cache_prompt";
 
 impl Default for Config {
     /// The server's own ways. Two minutes load some 20 GB from a disk that reads 200 MB a second.
@@ -88,12 +101,9 @@ impl LlamaServer {
         }
     }
 
-    /// What is sent beside OpenAI's fields.
+    /// What is sent beside the request's own fields.
     async fn fields(&self, prompt: &Prompt) -> Vec<(&'static str, Bytes)> {
         let mut fields = Vec::new();
-        if let Some(keep) = self.config.cache_prompt {
-            fields.push(("cache_prompt", Bytes::from_static(if keep { b"true" } else { b"false" })));
-        }
         if self.config.slot_affinity
             && let Some(slots) = self.props().await.and_then(|props| props.slots)
             && slots > 1
@@ -107,6 +117,8 @@ impl LlamaServer {
 impl Backend for LlamaServer {
     fn stream(&self, prompt: Prompt) -> Events {
         let server = self.clone();
+        let adapted = self.config.adapted(&prompt.request).map_or_else(|| Arc::clone(&prompt.request), Arc::new);
+        let prompt = Prompt { request: adapted, ..prompt };
         stream::events(async move { server.open(&prompt).await })
     }
 }

@@ -124,18 +124,20 @@ pub(super) async fn open(target: &Arc<Target>, prompt: &Prompt, body: Bytes) -> 
     if !response.status().is_success() {
         return Err(target.refusal(response, caller).await);
     }
-    if !is_readable(response.headers()) {
-        return Err(Error::Protocol("it is no chat completion"));
-    }
+    let framing = framing(response.headers()).ok_or(Error::Protocol("it is no chat completion"))?;
     let translator = Translator::new(Arc::clone(target), Arc::clone(&prompt.request));
-    Ok(Opened { body: response.into_body(), framing: Framing::EventsOrWhole, translator })
+    Ok(Opened { body: response.into_body(), framing, translator })
 }
 
-/// Whether a body of the type that `headers` name may be an answer at all: not a gateway's page, say. Some servers name a type that is not
-/// theirs, or none.
-fn is_readable(headers: &HeaderMap) -> bool {
-    let kind = headers.get(CONTENT_TYPE).map_or(Some(""), |kind| kind.to_str().ok());
-    kind.is_some_and(|kind| !kind.trim_start().to_ascii_lowercase().starts_with("text/html"))
+/// How chunks lie in a body of the type that `headers` name. Some servers do not stream, and some name another type, or none. `None` for
+/// what can be no answer: a gateway's page.
+fn framing(headers: &HeaderMap) -> Option<Framing> {
+    let is_page = |kind: &[u8]| kind.get(..9).is_some_and(|begin| begin.eq_ignore_ascii_case(b"text/html"));
+    match Framing::of(headers) {
+        Some(Framing::Lines) => Some(Framing::Lines),
+        None if headers.get(CONTENT_TYPE).is_some_and(|kind| is_page(kind.as_bytes())) => None,
+        _ => Some(Framing::EventsOrWhole),
+    }
 }
 
 #[cfg(test)]
