@@ -9,6 +9,7 @@ use super::{
     target,
 };
 use crate::{
+    chat::Request,
     resilience::{breaker, bulkhead},
     upstream,
 };
@@ -106,6 +107,14 @@ impl Kind {
     pub(super) fn declares_tools(&self) -> bool {
         match self {
             Self::LlamaServer(_) | Self::OpenAi(_) => false,
+        }
+    }
+
+    /// `request` as it takes it; `None` when that is as it is.
+    pub(super) fn adapted(&self, request: &Request) -> Option<Request> {
+        match self {
+            Self::LlamaServer(config) => config.adapted(request),
+            Self::OpenAi(config) => config.adapted(request),
         }
     }
 

@@ -8,7 +8,8 @@ use toml::Value;
 use super::{keys::Keys, units};
 use crate::{
     backend::{
-        self, Kind, Tools, llama_server, openai,
+        self, Kind, Tools, llama_server,
+        openai::{self, MaxTokensField},
         router::{self, Candidate},
         target,
     },
@@ -81,10 +82,36 @@ const LLAMA_SERVER: &str = "llama_server";
 const KINDS: &[(&str, &str)] = &[(LLAMA_SERVER, LLAMA_SERVER), ("openai", "openai")];
 
 /// The kind called `word`, with the settings that only it has.
-fn kind(_keys: &mut Keys<'_>, _path: &str, word: &str) -> Kind {
+fn kind(keys: &mut Keys<'_>, path: &str, word: &str) -> Kind {
     match word {
-        "openai" => Kind::OpenAi(openai::Config::default()),
-        _ => Kind::LlamaServer(llama_server::Config::default()),
+        "openai" => Kind::OpenAi(openai(keys, path)),
+        _ => Kind::LlamaServer(llama_server(keys, path)),
+    }
+}
+
+fn openai(keys: &mut Keys<'_>, path: &str) -> openai::Config {
+    let default = openai::Config::default();
+    openai::Config {
+        max_tokens_field: keys.take(&format!("{path}.max_tokens_field"), default.max_tokens_field, |value| {
+            let words = [
+                ("as_sent", MaxTokensField::AsSent),
+                ("max_tokens", MaxTokensField::MaxTokens),
+                ("max_completion_tokens", MaxTokensField::MaxCompletionTokens),
+            ];
+            units::word(value, &words)
+        }),
+        stream_options: keys.take(&format!("{path}.stream_options"), default.stream_options, units::flag),
+    }
+}
+
+fn llama_server(keys: &mut Keys<'_>, path: &str) -> llama_server::Config {
+    let default = llama_server::Config::default();
+    llama_server::Config {
+        cache_prompt: keys.take(&format!("{path}.cache_prompt"), default.cache_prompt, |value| units::flag(value).map(Some)),
+        slot_affinity: keys.take(&format!("{path}.slot_affinity"), default.slot_affinity, units::flag),
+        load_timeout: keys.take(&format!("{path}.load_timeout"), default.load_timeout, |value| {
+            units::duration_or_off(value).map(Option::unwrap_or_default)
+        }),
     }
 }
 

@@ -18,6 +18,11 @@ mod requests;
 mod identity;
 
 mod backends;
+
+mod llama_server;
+
+mod openai_servers;
+
 mod errors;
 
 mod guardrails;

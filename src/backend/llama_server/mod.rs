@@ -2,11 +2,14 @@
 //!
 //! Source: llama-server b11434. An older build that lacks something is a server that does not tell.
 
-mod affinity;
 mod loading;
 mod props;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    hash::{DefaultHasher, Hash, Hasher},
+    sync::Arc,
+    time::Duration,
+};
 
 use bytes::Bytes;
 use futures_core::future::BoxFuture;
@@ -20,9 +23,10 @@ use super::{
     readiness::Readiness,
     stream::{self, Opened},
 };
+use crate::chat::Request;
 
 /// The settings of a llama-server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
     /// Sent as `cache_prompt` where set: whether a slot keeps what it read for the next prompt. The server's default is to keep it.
     pub cache_prompt: Option<bool>,
@@ -33,6 +37,18 @@ pub struct Config {
     /// How long to wait for a server that is loading its model.
     pub load_timeout: Duration,
 }
+
+impl Config {
+    /// `request` as the server shall take it; `None` when that is as it is.
+    pub(super) fn adapted(&self, request: &Request) -> Option<Request> {
+        let keep = self.cache_prompt.filter(|_| request.field(CACHE_PROMPT).is_none())?;
+        let mut adapted = request.clone();
+        adapted.set_field(CACHE_PROMPT, Bytes::from_static(if keep { b"true" } else { b"false" }));
+        Some(adapted)
+    }
+}
+
+const CACHE_PROMPT: &str = "cache_prompt";
 
 impl Default for Config {
     /// The server's own ways. Two minutes load some 20 GB from a disk that reads 200 MB a second.
@@ -69,7 +85,7 @@ impl LlamaServer {
     async fn open(&self, prompt: &Prompt) -> Result<Opened<openai::Translator>, Error> {
         let mut patience = Patience::new(self.config.load_timeout);
         loop {
-            let body = openai::body(prompt, &openai::Config::default(), &self.fields(prompt).await);
+            let body = openai::body(prompt, true, &self.fields(prompt).await);
             let error = match openai::open(&self.target, prompt, body).await {
                 Ok(opened) => return Ok(opened),
                 Err(error) => error,
@@ -85,17 +101,14 @@ impl LlamaServer {
         }
     }
 
-    /// What is sent beside OpenAI's fields.
+    /// What is sent beside the request's own fields.
     async fn fields(&self, prompt: &Prompt) -> Vec<(&'static str, Bytes)> {
         let mut fields = Vec::new();
-        if let Some(keep) = self.config.cache_prompt {
-            fields.push(("cache_prompt", Bytes::from_static(if keep { b"true" } else { b"false" })));
-        }
         if self.config.slot_affinity
             && let Some(slots) = self.props().await.and_then(|props| props.slots)
-            && let Some(slot) = affinity::slot(&prompt.request.messages, slots)
+            && slots > 1
         {
-            fields.push(("id_slot", Bytes::from(slot.to_string())));
+            fields.push(("id_slot", Bytes::from(slot(prompt.request.conversation(), slots).to_string())));
         }
         fields
     }
@@ -104,6 +117,8 @@ impl LlamaServer {
 impl Backend for LlamaServer {
     fn stream(&self, prompt: Prompt) -> Events {
         let server = self.clone();
+        let adapted = self.config.adapted(&prompt.request).map_or_else(|| Arc::clone(&prompt.request), Arc::new);
+        let prompt = Prompt { request: adapted, ..prompt };
         stream::events(async move { server.open(&prompt).await })
     }
 }
@@ -126,6 +141,14 @@ impl Server for LlamaServer {
             readiness
         })
     }
+}
+
+/// The slot, of so many, that a conversation keeps to.
+fn slot(conversation: u64, slots: u64) -> u64 {
+    // Which backend it goes to follows from the same number: without another round, a backend's conversations would share few slots.
+    let mut hasher = DefaultHasher::new();
+    conversation.hash(&mut hasher);
+    hasher.finish() % slots
 }
 
 /// `models` with what the server says about them beside OpenAI's list: in a list modelled after Ollama's, and, of one model, in its props.
@@ -175,6 +198,14 @@ mod tests {
         };
         check(Some(&props), Some(2048), &["vision", "completion", "tools"]);
         check(None, None, &["vision", "completion"]);
+    }
+
+    #[test]
+    fn the_conversations_of_one_backend_spread_over_all_its_slots() {
+        let mut hits = [0; 4];
+        // Those that a router with four shares sends here.
+        (0..400).for_each(|n| hits[usize::try_from(slot(n * 4, 4)).unwrap()] += 1);
+        assert!(hits.iter().all(|hits| *hits > 50), "{hits:?}");
     }
 
     #[test]

@@ -3,14 +3,13 @@
 use bytes::{BufMut, Bytes, BytesMut};
 use serde_json::json;
 
-use super::{Config, MaxTokensField};
 use crate::{
     backend::{Offered, Prompt},
-    chat::{Message, Request},
+    chat::Message,
 };
 
-/// The JSON body of one upstream call. It always streams and asks for usage. `more` is added where the client does not say it itself.
-pub(in crate::backend) fn body(prompt: &Prompt, config: &Config, more: &[(&str, Bytes)]) -> Bytes {
+/// The JSON body of one upstream call. It always streams, and asks for usage where the server understands that. `more` is added where the client does not say it itself.
+pub(in crate::backend) fn body(prompt: &Prompt, asks_usage: bool, more: &[(&str, Bytes)]) -> Bytes {
     let request = &prompt.request;
     let size: usize = request.fields.iter().map(|(name, value)| name.len() + value.len() + 4).sum();
     let mut body = BytesMut::with_capacity(size + 1024);
@@ -25,11 +24,6 @@ pub(in crate::backend) fn body(prompt: &Prompt, config: &Config, more: &[(&str, 
                 field(&mut body, name, &[]);
                 extended(&mut body, value, &prompt.corrections);
             }
-            (AS_CHAT | AS_REASONING, _) => {
-                if let Some(name) = limit_name(name, request, config.max_tokens_field) {
-                    field(&mut body, name, &[value]);
-                }
-            }
             _ => match prompt.sampling.iter().find(|(replaced, _)| replaced == name) {
                 Some((_, value)) => field(&mut body, name, &[value]),
                 None => field(&mut body, name, &[value]),
@@ -43,25 +37,11 @@ pub(in crate::backend) fn body(prompt: &Prompt, config: &Config, more: &[(&str, 
         field(&mut body, name, &[value]);
     }
     field(&mut body, "stream", &[b"true"]);
-    if config.stream_options {
+    if asks_usage {
         field(&mut body, "stream_options", &[br#"{"include_usage":true}"#]);
     }
     body.put_slice(b"}");
     body.freeze()
-}
-
-/// The names under which a request limits the reply, the old and the new.
-const AS_CHAT: &str = "max_tokens";
-const AS_REASONING: &str = "max_completion_tokens";
-
-/// The name under which the limit that is written as `name` goes up. Where the client wrote both, the server's own stands.
-fn limit_name<'a>(name: &'a str, request: &Request, field: MaxTokensField) -> Option<&'a str> {
-    let wanted = match field {
-        MaxTokensField::AsSent => return Some(name),
-        MaxTokensField::MaxTokens => AS_CHAT,
-        MaxTokensField::MaxCompletionTokens => AS_REASONING,
-    };
-    (name == wanted || request.field(wanted).is_none()).then_some(wanted)
 }
 
 fn field(body: &mut BytesMut, name: &str, value: &[&[u8]]) {
@@ -115,7 +95,11 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::{backend::Served, chat::Call, wire::fields};
+    use crate::{
+        backend::Served,
+        chat::{Call, Request},
+        wire::fields,
+    };
 
     fn prompt(body: &'static str, offered: Offered, corrections: Vec<Message>) -> Prompt {
         let request = Request { fields: fields::object(&Bytes::from_static(body.as_bytes())).unwrap(), ..Request::default() };
@@ -123,7 +107,7 @@ mod tests {
     }
 
     fn check(prompt: &Prompt, expected: &str) {
-        assert_eq!(std::str::from_utf8(&body(prompt, &Config::default(), &[])).unwrap(), expected);
+        assert_eq!(std::str::from_utf8(&body(prompt, true, &[])).unwrap(), expected);
     }
 
     #[test]
@@ -135,28 +119,9 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_goes_up_under_the_name_that_the_server_takes() {
-        use MaxTokensField::{AsSent, MaxCompletionTokens, MaxTokens};
-        let check = |fields: &'static str, max_tokens_field: MaxTokensField, expected: &str| {
-            let config = Config { max_tokens_field, stream_options: false };
-            let written = body(&prompt(fields, Offered::AsRequested, vec![]), &config, &[]);
-            assert_eq!(std::str::from_utf8(&written).unwrap(), expected, "{fields} {max_tokens_field:?}");
-        };
-        check(r#"{"max_tokens":9,"n":1}"#, AsSent, r#"{"max_tokens":9,"n":1,"stream":true}"#);
-        check(r#"{"max_tokens":9,"n":1}"#, MaxCompletionTokens, r#"{"max_completion_tokens":9,"n":1,"stream":true}"#);
-        check(r#"{"max_completion_tokens":9}"#, MaxTokens, r#"{"max_tokens":9,"stream":true}"#);
-        check(r#"{"max_tokens":9}"#, MaxTokens, r#"{"max_tokens":9,"stream":true}"#);
-        let both = r#"{"max_tokens":9,"max_completion_tokens":8}"#;
-        check(both, AsSent, r#"{"max_tokens":9,"max_completion_tokens":8,"stream":true}"#);
-        check(both, MaxTokens, r#"{"max_tokens":9,"stream":true}"#);
-        check(both, MaxCompletionTokens, r#"{"max_completion_tokens":8,"stream":true}"#);
-    }
-
-    #[test]
     fn what_is_added_never_replaces_what_the_client_says() {
-        let config = Config { stream_options: false, ..Config::default() };
         let more = [("cache_prompt", Bytes::from_static(b"false")), ("id_slot", Bytes::from_static(b"3"))];
-        let written = body(&prompt(r#"{"id_slot":1}"#, Offered::AsRequested, vec![]), &config, &more);
+        let written = body(&prompt(r#"{"id_slot":1}"#, Offered::AsRequested, vec![]), false, &more);
         assert_eq!(std::str::from_utf8(&written).unwrap(), r#"{"id_slot":1,"cache_prompt":false,"stream":true}"#);
     }
 

@@ -28,7 +28,9 @@ impl Router {
         let mut tour = self.tour(request, &Served::default()).await?;
         loop {
             let (stay, stop) = tour.next().await?;
-            let body = tour::changed(request, &stay.member, &stop).map_or_else(|| body.clone(), |request| written(&request));
+            let changed = tour::changed(request, &stay.member, &stop);
+            let adapted = stay.member.kind.adapted(changed.as_ref().unwrap_or(request));
+            let body = adapted.or(changed).map_or_else(|| body.clone(), |request| written(&request));
             match stay.member.target.forward_success(forward, body).await {
                 Ok(response) => {
                     tour.served(&stay, &stop);

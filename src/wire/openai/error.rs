@@ -19,8 +19,8 @@ pub struct ErrorBody {
 
 /// Where a sentence stands, the likeliest place first: OpenAI's, FastAPI's (vLLM, SGLang, Mistral), and those of gateways.
 const PLACES: [&str; 4] = ["message", "detail", "msg", "error"];
-/// Messages in messages are followed so far.
-const DEPTH_MAX: usize = 4;
+/// Messages in messages are followed so far: Mistral has a list of complaints in one.
+const DEPTH_MAX: usize = 5;
 /// A validator may complain about every field.
 const COMPLAINTS_MAX: usize = 3;
 

@@ -27,6 +27,7 @@ use tokio::{
     sync::watch,
     task::JoinSet,
 };
+use toolgate::{app, backend::Model, config};
 
 use super::{PATIENCE, Reply, reply::End};
 
@@ -113,6 +114,14 @@ impl Upstream {
     /// Answers `path` with `reply`, whatever the queue holds.
     pub(crate) fn at(&self, path: &str, reply: Reply) {
         self.shared.by_path.lock().unwrap().insert(path.to_owned(), reply);
+    }
+
+    /// The models that a proxy with the settings of a TOML `file` finds here.
+    pub(crate) async fn models(&self, file: &str) -> Vec<Model> {
+        let (mut config, problems) = config::from_text(file, &HashMap::new());
+        assert_eq!(problems, []);
+        config.backends.backends[0].target.url = format!("http://{}", self.address).parse().unwrap();
+        app::build(&config).router.models().await.into_iter().map(|listed| listed.model).collect()
     }
 
     /// Every request so far, in the order of their bodies' ends.

@@ -1,5 +1,8 @@
 //! Chat completion chunks into events, forgiving what servers leave out, put elsewhere or say in their own words.
 
+#[cfg(test)]
+mod tests;
+
 use std::{borrow::Cow, collections::VecDeque, sync::Arc};
 
 use serde_json::value::RawValue;
@@ -34,9 +37,11 @@ impl stream::Translator for Translator {
                 self.done = true;
                 return Ok(());
             }
+            // Google's errors are in a list.
+            [b'[', ..] => return Err(self.refused(payload)),
             _ => {}
         }
-        let chunk: Chunk<'_> = serde_json::from_slice(payload).map_err(|_| self.no_chunk(payload))?;
+        let chunk: Chunk<'_> = serde_json::from_slice(payload).map_err(|_| Error::Protocol("a chunk is no chat completion chunk"))?;
         self.fail_for(&chunk, payload)?;
         let usage = chunk.usage;
         let of_groq = chunk.x_groq.as_ref().and_then(|groq| groq.usage);
@@ -93,14 +98,6 @@ impl Translator {
 
     fn refused(&self, error: &[u8]) -> Error {
         self.target.refusal_in_stream(error, self.request.credential.as_ref())
-    }
-
-    /// What is no object at all may be Google's error, which is in a list.
-    fn no_chunk(&self, payload: &[u8]) -> Error {
-        match payload.trim_ascii_start().first() {
-            Some(b'[') => self.refused(payload),
-            _ => Error::Protocol("a chunk is no chat completion chunk"),
-        }
     }
 
     /// Fails when the payload is an error, or has one beside what it says.
