@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 use super::{
     Server, Slot, Target,
     llama_server::{self, LlamaServer},
+    ollama::{self, Ollama},
     openai::{self, OpenAi},
     target,
 };
@@ -43,6 +44,8 @@ pub enum Kind {
     LlamaServer(llama_server::Config),
     /// Any other server that speaks OpenAI's chat completions.
     OpenAi(openai::Config),
+    /// Ollama, by its own API.
+    Ollama(ollama::Config),
 }
 
 /// How a backend is shown tools.
@@ -63,6 +66,7 @@ impl Kind {
         match self {
             Self::LlamaServer(_) => "llama_server",
             Self::OpenAi(_) => "openai",
+            Self::Ollama(_) => "ollama",
         }
     }
 
@@ -72,13 +76,14 @@ impl Kind {
             Self::LlamaServer(_) => "http://127.0.0.1:8080",
             // vLLM.
             Self::OpenAi(_) => "http://127.0.0.1:8000",
+            Self::Ollama(_) => "http://127.0.0.1:11434",
         }
     }
 
     /// The header in which it looks for a key.
     pub fn slot(&self) -> Slot {
         match self {
-            Self::LlamaServer(_) | Self::OpenAi(_) => Slot::Authorization,
+            Self::LlamaServer(_) | Self::OpenAi(_) | Self::Ollama(_) => Slot::Authorization,
         }
     }
 
@@ -86,6 +91,8 @@ impl Kind {
     pub fn is_native(&self) -> bool {
         match self {
             Self::LlamaServer(_) | Self::OpenAi(_) => true,
+            // Its own chat completions leave out what only its own API can say, such as how long the context is.
+            Self::Ollama(_) => false,
         }
     }
 
@@ -93,6 +100,7 @@ impl Kind {
     pub(super) fn declares_tools(&self) -> bool {
         match self {
             Self::LlamaServer(_) | Self::OpenAi(_) => false,
+            Self::Ollama(_) => true,
         }
     }
 
@@ -100,8 +108,9 @@ impl Kind {
     pub(super) fn server(&self, target: &Arc<Target>) -> Arc<dyn Server> {
         let target = Arc::clone(target);
         match self {
-            Self::LlamaServer(config) => Arc::new(LlamaServer::new(target, config.clone())),
-            Self::OpenAi(config) => Arc::new(OpenAi::new(target, config.clone())),
+            Self::LlamaServer(config) => Arc::new(LlamaServer::new(target, *config)),
+            Self::OpenAi(config) => Arc::new(OpenAi::new(target, *config)),
+            Self::Ollama(config) => Arc::new(Ollama::new(target, config.clone())),
         }
     }
 }

@@ -1,5 +1,5 @@
-//! The way from a response's body to the events of a reply, the same for every server that streams server-sent events: the body is cut
-//! into payloads, a translator reads them, and what it reads is told at once.
+//! The way from a response's body to the events of a reply, the same for every server: the body is cut into payloads, a translator
+//! reads them, and what it reads is told at once.
 //!
 //! Bounded in every wait and every size. When the translator says that all is said, no more is waited for.
 
@@ -15,7 +15,11 @@ use hyper::{
 use serde_json::value::RawValue;
 
 use super::{Error, Events};
-use crate::{chat::Event, upstream, wire::sse};
+use crate::{
+    chat::Event,
+    upstream,
+    wire::{ndjson, sse},
+};
 
 /// One chunk of a stream is a few hundred bytes; a whole call in one chunk, or a whole answer, may be long.
 const PAYLOAD_BYTES_MAX: usize = 4 << 20;
@@ -24,6 +28,9 @@ const AFTER_DONE: Duration = Duration::from_millis(50);
 
 /// Reads one reply, payload by payload, in the words of one kind of server.
 pub(super) trait Translator: Send + 'static {
+    /// Whether every line of the body is a payload.
+    const LINES: bool = false;
+
     /// Takes the next payload. Fails when it is an error or makes no sense.
     fn read(&mut self, payload: &[u8]) -> Result<(), Error>;
 
@@ -40,7 +47,7 @@ pub(super) trait Translator: Send + 'static {
 /// Whether a body of the type that `headers` name can be read at all: not the page of a gateway, say. Some servers name a type that is not
 /// theirs, or none.
 pub(super) fn is_readable(headers: &HeaderMap) -> bool {
-    const READABLE: [&str; 3] = ["text/event-stream", "application/json", "text/plain"];
+    const READABLE: [&str; 4] = ["text/event-stream", "application/json", "application/x-ndjson", "text/plain"];
     let Some(kind) = headers.get(CONTENT_TYPE) else { return true };
     let begins_with = |name: &&str| kind.as_bytes().get(..name.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(name.as_bytes()));
     READABLE.iter().any(begins_with)
@@ -56,7 +63,7 @@ pub(super) struct Opened<T> {
 pub(super) fn events<T: Translator>(opening: impl Future<Output = Result<Opened<T>, Error>> + Send + 'static) -> Events {
     Box::pin(try_stream! {
         let Opened { body, mut translator } = opening.await?;
-        let mut payloads = Payloads { body, cut: Cut::Undecided };
+        let mut payloads = Payloads { body, cut: Cut::of::<T>() };
         while payloads.read_into(&mut translator).await? {
             while let Some(event) = translator.next() {
                 yield event;
@@ -81,6 +88,8 @@ enum Cut {
     Undecided,
     /// Each is the data of a server-sent event.
     Events(sse::Decoder),
+    /// Each is a line.
+    Lines(ndjson::Decoder),
     /// The body is one JSON value: the server does not stream, or failed before it began to.
     Whole(BytesMut),
 }
@@ -89,8 +98,11 @@ impl Payloads {
     /// Hands the payloads that come next to `translator`. Returns whether there may be more.
     async fn read_into(&mut self, translator: &mut impl Translator) -> Result<bool, Error> {
         let Some(frame) = self.next_frame(translator.is_done()).await? else {
-            if let Cut::Whole(whole) = &self.cut {
-                translator.read(first_value(whole))?;
+            match &self.cut {
+                Cut::Undecided | Cut::Events(_) => {}
+                // The last line need not end.
+                Cut::Lines(decoder) => decoder.rest().map_or(Ok(()), |rest| translator.read(rest))?,
+                Cut::Whole(whole) => translator.read(first_value(whole))?,
             }
             return Ok(false);
         };
@@ -112,6 +124,10 @@ impl Payloads {
 }
 
 impl Cut {
+    fn of<T: Translator>() -> Self {
+        if T::LINES { Self::Lines(ndjson::Decoder::new(PAYLOAD_BYTES_MAX)) } else { Self::Undecided }
+    }
+
     fn read_into(&mut self, data: &[u8], translator: &mut impl Translator) -> Result<(), Error> {
         const TOO_LONG: Error = Error::Protocol("an event is too long");
         if matches!(self, Self::Undecided)
@@ -126,6 +142,12 @@ impl Cut {
                 decoder.push(data);
                 while let Some(payload) = decoder.next_event().map_err(|_| TOO_LONG)? {
                     translator.read(payload)?;
+                }
+            }
+            Self::Lines(decoder) => {
+                decoder.push(data);
+                while let Some(line) = decoder.next_line().map_err(|_| TOO_LONG)? {
+                    translator.read(line)?;
                 }
             }
             Self::Whole(whole) if whole.len() + data.len() > PAYLOAD_BYTES_MAX => return Err(TOO_LONG),

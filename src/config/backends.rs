@@ -5,7 +5,7 @@ use std::{collections::HashSet, time::Duration};
 use hyper::Uri;
 use toml::Value;
 
-use super::{keys::Keys, units};
+use super::{keys::Keys, ollama, units};
 use crate::{
     backend::{
         self, Kind, Tools, llama_server, openai,
@@ -76,11 +76,12 @@ fn backend(keys: &mut Keys<'_>, path: &str, is_only: bool) -> backend::Config {
 }
 
 const LLAMA_SERVER: &str = "llama_server";
-const KINDS: &[(&str, &str)] = &[(LLAMA_SERVER, LLAMA_SERVER), ("openai", "openai")];
+const KINDS: &[(&str, &str)] = &[(LLAMA_SERVER, LLAMA_SERVER), ("openai", "openai"), ("ollama", "ollama")];
 
 /// The kind called `word`, with the settings that only it has.
-fn kind(_keys: &mut Keys<'_>, _path: &str, word: &str) -> Kind {
+fn kind(keys: &mut Keys<'_>, path: &str, word: &str) -> Kind {
     match word {
+        "ollama" => Kind::Ollama(ollama::resolve(keys, path)),
         "openai" => Kind::OpenAi(openai::Config::default()),
         _ => Kind::LlamaServer(llama_server::Config::default()),
     }

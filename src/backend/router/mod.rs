@@ -95,7 +95,7 @@ impl Router {
     /// The backends that list `model`.
     async fn listed_stops(&self, model: &str) -> Result<Vec<table::Stop>, Error> {
         let listed = join_all(self.members.iter().map(|member| member.listed())).await;
-        let has = |models: &[super::Model]| models.iter().any(|listed| listed.id == model);
+        let has = |models: &[super::Model]| models.iter().any(|listed| listed.is_called(model));
         let is_open = self.table.models().is_empty();
         let stops: Vec<_> =
             listed.iter().enumerate().filter(|(_, models)| is_open && has(models)).map(|(index, _)| stop(index, model)).collect();
