@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 use super::{
     Server, Slot, Target,
     llama_server::{self, LlamaServer},
+    ollama::{self, Ollama},
     openai::{self, OpenAi},
     target,
 };
@@ -46,6 +47,8 @@ pub enum Kind {
     LlamaServer(llama_server::Config),
     /// Any other server that speaks OpenAI's chat completions.
     OpenAi(openai::Config),
+    /// Ollama, by its own API.
+    Ollama(ollama::Config),
 }
 
 /// How a backend is shown tools.
@@ -77,6 +80,7 @@ impl Kind {
         match self {
             Self::LlamaServer(_) => "llama_server",
             Self::OpenAi(_) => "openai",
+            Self::Ollama(_) => "ollama",
         }
     }
 
@@ -86,13 +90,14 @@ impl Kind {
             Self::LlamaServer(_) => "http://127.0.0.1:8080",
             // vLLM.
             Self::OpenAi(_) => "http://127.0.0.1:8000",
+            Self::Ollama(_) => "http://127.0.0.1:11434",
         }
     }
 
     /// The header in which it looks for a key.
     pub fn slot(&self) -> Slot {
         match self {
-            Self::LlamaServer(_) | Self::OpenAi(_) => Slot::Authorization,
+            Self::LlamaServer(_) | Self::OpenAi(_) | Self::Ollama(_) => Slot::Authorization,
         }
     }
 
@@ -100,6 +105,8 @@ impl Kind {
     pub fn is_native(&self) -> bool {
         match self {
             Self::LlamaServer(_) | Self::OpenAi(_) => true,
+            // Its own chat completions leave out what only its own API can say, such as how long the context is.
+            Self::Ollama(_) => false,
         }
     }
 
@@ -107,6 +114,7 @@ impl Kind {
     pub(super) fn declares_tools(&self) -> bool {
         match self {
             Self::LlamaServer(_) | Self::OpenAi(_) => false,
+            Self::Ollama(_) => true,
         }
     }
 
@@ -115,6 +123,7 @@ impl Kind {
         match self {
             Self::LlamaServer(config) => config.adapted(request),
             Self::OpenAi(config) => config.adapted(request),
+            Self::Ollama(_) => None,
         }
     }
 
@@ -122,8 +131,9 @@ impl Kind {
     pub(super) fn server(&self, target: &Arc<Target>) -> Arc<dyn Server> {
         let target = Arc::clone(target);
         match self {
-            Self::LlamaServer(config) => Arc::new(LlamaServer::new(target, *config)),
-            Self::OpenAi(config) => Arc::new(OpenAi::new(target, *config)),
+            Self::LlamaServer(config) => Arc::new(LlamaServer::new(target, config.clone())),
+            Self::OpenAi(config) => Arc::new(OpenAi::new(target, config.clone())),
+            Self::Ollama(config) => Arc::new(Ollama::new(target, config.clone())),
         }
     }
 }

@@ -10,3 +10,15 @@ pub struct Model {
     /// What it can do, in Ollama's words: `completion`, `tools`, `vision`, `thinking`, `embedding`. Empty when the server does not say.
     pub capabilities: Vec<String>,
 }
+
+impl Model {
+    /// The names by which it may be asked for: Ollama lists `qwen3:latest` for what everyone calls `qwen3`.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        [Some(self.id.as_str()), self.id.strip_suffix(":latest")].into_iter().flatten()
+    }
+
+    /// Whether a request for `name` means it.
+    pub fn is_called(&self, name: &str) -> bool {
+        self.names().any(|known| known == name)
+    }
+}

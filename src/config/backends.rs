@@ -5,7 +5,7 @@ use std::{collections::HashSet, time::Duration};
 use hyper::Uri;
 use toml::Value;
 
-use super::{keys::Keys, units};
+use super::{keys::Keys, ollama, units};
 use crate::{
     backend::{
         self, Kind, Tools, llama_server,
@@ -79,11 +79,12 @@ fn backend(keys: &mut Keys<'_>, path: &str, is_only: bool) -> backend::Config {
 }
 
 const LLAMA_SERVER: &str = "llama_server";
-const KINDS: &[(&str, &str)] = &[(LLAMA_SERVER, LLAMA_SERVER), ("openai", "openai")];
+const KINDS: &[(&str, &str)] = &[(LLAMA_SERVER, LLAMA_SERVER), ("openai", "openai"), ("ollama", "ollama")];
 
 /// The kind called `word`, with the settings that only it has.
 fn kind(keys: &mut Keys<'_>, path: &str, word: &str) -> Kind {
     match word {
+        "ollama" => Kind::Ollama(ollama::resolve(keys, path)),
         "openai" => Kind::OpenAi(openai(keys, path)),
         _ => Kind::LlamaServer(llama_server(keys, path)),
     }

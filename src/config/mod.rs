@@ -6,6 +6,7 @@
 mod backends;
 pub mod env;
 pub mod keys;
+mod ollama;
 pub mod resolve;
 pub mod units;
 

@@ -36,6 +36,18 @@ pub struct Line<'a> {
     /// Tokens generated, in the last line.
     #[serde(default)]
     pub eval_count: Option<u64>,
+    /// How long all of it took, in nanoseconds, in the last line.
+    #[serde(default)]
+    pub total_duration: Option<u64>,
+    /// How long the model took to load.
+    #[serde(default)]
+    pub load_duration: Option<u64>,
+    /// How long the prompt took to read.
+    #[serde(default)]
+    pub prompt_eval_duration: Option<u64>,
+    /// How long the reply took to write.
+    #[serde(default)]
+    pub eval_duration: Option<u64>,
     /// Log probabilities of what this line says.
     #[serde(borrow, default)]
     pub logprobs: Option<Vec<Logprob<'a>>>,

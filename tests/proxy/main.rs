@@ -33,4 +33,5 @@ mod health;
 
 mod golden;
 
+mod ollama;
 mod prompt_tools;

@@ -7,10 +7,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::encode::put_json;
-use crate::{
-    backend::{Error, Refusal},
-    wire::{openai::ErrorBody, text::Text},
-};
+use crate::{backend::Error, wire::text::Text};
 
 /// A content that Ollama can read.
 #[derive(Debug)]
@@ -31,10 +28,10 @@ enum Said<'a> {
 /// A part that Ollama cannot read.
 #[derive(Debug)]
 pub(super) struct Unreadable {
-    /// Where it stands in the request.
-    pub(super) param: String,
+    /// Where it stands.
+    place: String,
+    /// What is wrong with it, as a sentence.
     message: String,
-    code: &'static str,
 }
 
 #[derive(Debug, Deserialize)]
@@ -92,14 +89,14 @@ impl<'a> Content<'a> {
 /// The image in a `data:` URL.
 fn base64(image: &RawValue) -> Result<Cow<'_, str>, Unreadable> {
     let url = serde_json::from_str::<ImageUrl<'_>>(image.get()).map(|image| image.url);
-    let url = url.or_else(|_| serde_json::from_str::<Text<'_>>(image.get())).map_err(|_| Unreadable::image("an image has no URL"))?.0;
+    let url = url.or_else(|_| serde_json::from_str::<Text<'_>>(image.get())).map_err(|_| Unreadable::image("The image has no URL."))?.0;
     let is_data = url.get(..5).is_some_and(|scheme| scheme.eq_ignore_ascii_case("data:"));
     let mark = is_data.then(|| url.find(BASE64)).flatten();
     let start = mark.map(|at| at + BASE64.len());
     match (url, start) {
         (Cow::Borrowed(url), Some(start)) => Ok(Cow::Borrowed(url.get(start..).unwrap_or_default())),
         (Cow::Owned(mut url), Some(start)) => Ok(Cow::Owned(url.split_off(start))),
-        _ => Err(Unreadable::image("Ollama fetches no images: send the image itself as a URL that begins with `data:image/png;base64,`")),
+        _ => Err(Unreadable::image("Ollama fetches no images: send the image itself, in a URL such as `data:image/png;base64,…`.")),
     }
 }
 
@@ -107,34 +104,20 @@ const BASE64: &str = ";base64,";
 
 impl Unreadable {
     fn image(message: &str) -> Self {
-        Self { param: "image_url".to_owned(), message: format!("{message}."), code: "unsupported_image" }
+        Self { place: "image_url".to_owned(), message: message.to_owned() }
     }
 
     fn kind(kind: &str) -> Self {
-        let message = format!("Ollama reads texts and images: a content part of type `{kind}` cannot be sent to it as it is.");
-        Self { param: "type".to_owned(), message, code: "unsupported_content" }
+        Self { place: "type".to_owned(), message: format!("Ollama reads texts and images, and no content part of type `{kind}`.") }
     }
 
     fn in_part(self, index: usize) -> Self {
-        Self { param: format!("content[{index}].{}", self.param), ..self }
+        Self { place: format!("content[{index}].{}", self.place), ..self }
     }
 
-    /// The same, seen from the request.
-    pub(super) fn in_message(self, index: usize) -> Self {
-        Self { param: format!("messages[{index}].{}", self.param), ..self }
-    }
-}
-
-impl From<Unreadable> for Error {
-    fn from(unreadable: Unreadable) -> Self {
-        let body = ErrorBody {
-            message: Some(unreadable.message),
-            kind: Some("invalid_request_error".to_owned()),
-            param: Some(unreadable.param),
-            code: Some(unreadable.code.to_owned()),
-            status: None,
-        };
-        Self::Status(Box::new(Refusal { status: 400, body, retry_after: None }))
+    /// The same, seen from the request, as the error that it is.
+    pub(super) fn in_message(self, index: usize) -> Error {
+        Error::Unsupported { param: "messages", message: format!("messages[{index}].{}: {}", self.place, self.message) }
     }
 }
 
@@ -144,7 +127,7 @@ mod tests {
 
     fn read(content: &str) -> Result<(String, Vec<String>), String> {
         let raw: &RawValue = serde_json::from_str(content).unwrap();
-        let content = Content::read(Some(raw)).map_err(|unreadable| unreadable.param)?;
+        let content = Content::read(Some(raw)).map_err(|unreadable| unreadable.place)?;
         let mut text = BytesMut::new();
         content.put_text(&mut text);
         Ok((String::from_utf8(text.to_vec()).unwrap(), content.images.iter().map(|image| image.clone().into_owned()).collect()))

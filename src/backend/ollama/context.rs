@@ -22,7 +22,7 @@ pub enum NumCtx {
 }
 
 /// The shortest context that is asked for: what Ollama gives a model on a machine with little memory.
-pub(super) const NUM_CTX_MIN: u32 = 4096;
+const NUM_CTX_MIN: u32 = 4096;
 /// What an answer may take, where the request does not say.
 const REPLY_TOKENS: u64 = 2048;
 /// Fewer bytes than English (four) or code has to a token: too long is better than cut.

@@ -12,7 +12,7 @@ use super::{
     content::{Content, Unreadable},
     encode::put_json,
 };
-use crate::{chat, wire::text::Text};
+use crate::{backend::Error, chat, wire::text::Text};
 
 /// The messages of one upstream call.
 #[derive(Debug, Clone)]
@@ -26,7 +26,7 @@ pub(super) struct Messages {
 }
 
 /// `messages`, a JSON array of OpenAI's, with `corrections` at its end. Fails where a content holds what Ollama cannot read.
-pub(super) fn encode(messages: &[u8], corrections: &[chat::Message]) -> Result<Messages, Unreadable> {
+pub(super) fn encode(messages: &[u8], corrections: &[chat::Message]) -> Result<Messages, Error> {
     let Ok(list) = serde_json::from_slice::<Vec<&RawValue>>(messages) else {
         return Ok(Messages { json: Bytes::copy_from_slice(messages), image_bytes: 0, images: 0 });
     };
@@ -356,6 +356,7 @@ mod tests {
             br#"[{"role":"user","content":"x"},{"role":"user","content":[{"type":"image_url","image_url":{"url":"https://example.com/a.png"}}]}]"#,
             &[],
         );
-        assert_eq!(refused.unwrap_err().param, "messages[1].content[0].image_url");
+        let Err(Error::Unsupported { param: "messages", message }) = refused else { panic!("{refused:?}") };
+        assert!(message.starts_with("messages[1].content[0].image_url: "), "{message}");
     }
 }

@@ -9,28 +9,25 @@ mod options;
 mod refusal;
 mod translate;
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
-use async_stream::try_stream;
 use bytes::Bytes;
 use futures_core::future::BoxFuture;
-use http_body_util::BodyExt;
-use hyper::{
-    Request, Response,
-    body::Frame,
-    header::{ACCEPT, CONTENT_TYPE, HeaderMap},
-};
+use hyper::header::{ACCEPT, CONTENT_TYPE};
 
 pub use self::context::NumCtx;
 use self::{
-    context::{Lengths, NUM_CTX_MIN, Size},
+    context::{Lengths, Size},
     encode::{Call, Think},
     messages::Messages,
     models::Known,
     translate::Translator,
 };
-use super::{Backend, Error, Events, Model, Prompt, Server, Target, readiness::Readiness};
-use crate::{upstream, wire::ndjson};
+use super::{
+    Backend, Error, Events, Model, Prompt, Server, Target,
+    readiness::Readiness,
+    stream::{self, Framing, Opened},
+};
 
 /// The settings of an Ollama.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -45,10 +42,6 @@ pub struct Config {
     pub keep_alive: Option<String>,
 }
 
-/// A line holds what was said since the last one; a whole call in one line may be long.
-const LINE_BYTES_MAX: usize = 4 << 20;
-/// How long the end of the body may be behind the last line; usually it comes with it.
-const AFTER_DONE: Duration = Duration::from_millis(50);
 const PATH: &str = "/api/chat";
 
 /// An Ollama. Clones share what is known of its models.
@@ -66,7 +59,7 @@ impl Ollama {
         Self { target, config: Arc::new(config), known: Arc::default(), lengths: Arc::default() }
     }
 
-    async fn open(&self, prompt: &Prompt) -> Result<upstream::Body, Error> {
+    async fn open(&self, prompt: &Prompt) -> Result<Opened<Translator>, Error> {
         let model = &prompt.request.model;
         let messages = messages::encode(&prompt.request.messages, &prompt.corrections)?;
         let num_ctx = self.num_ctx(prompt, &messages).await;
@@ -88,9 +81,9 @@ impl Ollama {
         }
     }
 
-    async fn send(&self, prompt: &Prompt, call: &Call) -> Result<upstream::Body, Error> {
+    async fn send(&self, prompt: &Prompt, call: &Call) -> Result<Opened<Translator>, Error> {
         let caller = prompt.request.credential.as_ref();
-        let request: Request<Bytes> = self
+        let request = self
             .target
             .request(PATH, caller)
             .method("POST")
@@ -98,14 +91,15 @@ impl Ollama {
             .header(ACCEPT, "application/x-ndjson")
             .body(encode::body(prompt, call, &self.config))
             .map_err(|_| Error::Protocol("the request has no valid address"))?;
-        let response: Response<upstream::Body> = self.target.send(request).await?;
+        let response = self.target.send(request).await?;
         if !response.status().is_success() {
             return Err(refusal::explained(self.target.refusal(response, caller).await, &prompt.request.model));
         }
-        if !is_json(response.headers()) {
+        if Framing::of(response.headers()) == Some(Framing::Events) {
             return Err(Error::Protocol("it does not answer in lines of JSON"));
         }
-        Ok(response.into_body())
+        let translator = Translator::new(Arc::clone(&self.target), Arc::clone(&prompt.request));
+        Ok(Opened { body: response.into_body(), framing: Framing::Lines, translator })
     }
 
     /// How long a context to ask for, `None` where the client or the server says.
@@ -119,9 +113,13 @@ impl Ollama {
                 let reply_tokens_max = options::reply_tokens_max(prompt);
                 let tokens = Size { bytes, images: messages.images, reply_tokens_max }.tokens();
                 let model = &prompt.request.model;
-                let is_enough = tokens <= u64::from(self.lengths.known(model).max(NUM_CTX_MIN));
-                let made_for = if is_enough { None } else { self.made_for(model).await };
-                Some(self.lengths.grow(model, tokens, made_for))
+                let known = self.lengths.known(model);
+                if known > 0 && tokens <= u64::from(known) {
+                    return Some(known);
+                }
+                let (made_for, set) = self.lengths_of(model).await;
+                // Who set a length for the model had a reason.
+                Some(self.lengths.grow(model, tokens.max(set.unwrap_or(0)), made_for))
             }
         }
     }
@@ -133,28 +131,7 @@ const THINK: Think = Think { json: Bytes::from_static(b"true"), is_effort: false
 impl Backend for Ollama {
     fn stream(&self, prompt: Prompt) -> Events {
         let server = self.clone();
-        Box::pin(try_stream! {
-            let mut body = server.open(&prompt).await?;
-            let mut decoder = ndjson::Decoder::new(LINE_BYTES_MAX);
-            let mut translator = Translator::new(&server.target, prompt.request.credential.as_ref(), &prompt.request.model);
-            while let Some(frame) = next_frame(&mut body, translator.is_done()).await? {
-                let Ok(data) = frame.into_data() else { continue };
-                decoder.push(&data);
-                while let Some(line) = decoder.next_line().map_err(|_| Error::Protocol("a line is too long"))? {
-                    translator.read(line)?;
-                    while let Some(event) = translator.next() {
-                        yield event;
-                    }
-                }
-            }
-            if let Some(rest) = decoder.rest() {
-                translator.read(rest)?;
-            }
-            while let Some(event) = translator.next() {
-                yield event;
-            }
-            translator.finish()?;
-        })
+        stream::events(async move { server.open(&prompt).await })
     }
 }
 
@@ -166,20 +143,4 @@ impl Server for Ollama {
     fn readiness(&self) -> BoxFuture<'_, Readiness> {
         Box::pin(self.target.readiness_at("/api/version"))
     }
-}
-
-/// The next frame of the body. After the last line everything is said: the body is read on only so that its connection can be used again,
-/// for a moment and whatever happens.
-async fn next_frame(body: &mut upstream::Body, done: bool) -> Result<Option<Frame<Bytes>>, Error> {
-    if !done {
-        return Ok(body.frame().await.transpose()?);
-    }
-    let end = tokio::time::timeout(AFTER_DONE, body.frame()).await;
-    Ok(end.ok().flatten().and_then(Result::ok))
-}
-
-/// `application/x-ndjson`, or `application/json` where the answer is one line.
-fn is_json(headers: &HeaderMap) -> bool {
-    let media_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    media_type.starts_with("application/") && media_type.contains("json")
 }

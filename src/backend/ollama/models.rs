@@ -89,14 +89,14 @@ impl Ollama {
         Ok(models.buffered(CONCURRENCY).collect().await)
     }
 
-    /// How many tokens `model` was made for. Asks once and remembers; goes without when that takes long.
-    pub(super) async fn made_for(&self, model: &str) -> Option<u64> {
-        if let Some(facts) = self.known.facts(model) {
-            return facts.made_for;
-        }
-        let facts = self.show(FACTS_TIMEOUT, model).await?;
-        self.known.note(model, &facts);
-        facts.made_for
+    /// How many tokens `model` was made for, and how many its owner has it run with. Asks once and remembers; goes without when that takes
+    /// long.
+    pub(super) async fn lengths_of(&self, model: &str) -> (Option<u64>, Option<u64>) {
+        let facts = match self.known.facts(model) {
+            Some(facts) => Some(facts),
+            None => self.show(FACTS_TIMEOUT, model).await.inspect(|facts| self.known.note(model, facts)),
+        };
+        facts.map_or((None, None), |facts| (facts.made_for, facts.num_ctx))
     }
 
     async fn model(&self, tag: Tag) -> Model {
@@ -108,7 +108,8 @@ impl Ollama {
         };
         // A model that cannot be asked about is there all the same.
         let Some(facts) = facts else { return Model { id: tag.name, ..Model::default() } };
-        for key in digest.iter().chain([&tag.name]) {
+        let model = Model { id: tag.name, context_length: None, capabilities: facts.capabilities.clone() };
+        for key in digest.as_deref().into_iter().chain(model.names()) {
             self.known.note(key, &facts);
         }
         let as_it_is_run = match self.config.num_ctx {
@@ -117,7 +118,7 @@ impl Ollama {
             NumCtx::Need => None,
         };
         let context_length = as_it_is_run.into_iter().chain(facts.made_for).min();
-        Model { id: tag.name, context_length, capabilities: facts.capabilities }
+        Model { context_length, ..model }
     }
 
     async fn show(&self, patience: Duration, model: &str) -> Option<Facts> {

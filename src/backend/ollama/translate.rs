@@ -1,15 +1,14 @@
 //! Lines of Ollama's chat into events.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, sync::Arc};
 
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::refusal;
 use crate::{
-    backend::{Error, Target},
-    chat::{Call, Event, FinishReason, Meta, Usage, id},
-    secret::Secret,
+    backend::{Error, Target, stream},
+    chat::{Call, Event, FinishReason, Meta, Request, Usage, id},
     wire::{
         ollama::{Line, Logprob, Message, ToolCall, seconds_since_1970},
         text::Text,
@@ -17,58 +16,55 @@ use crate::{
 };
 
 /// Reads the lines of one stream and queues what they say.
-pub(super) struct Translator<'a> {
-    target: &'a Target,
-    caller: Option<&'a Secret>,
-    /// The model that was asked for.
-    model: &'a str,
+pub(super) struct Translator {
+    target: Arc<Target>,
+    request: Arc<Request>,
     events: VecDeque<Event>,
     started: bool,
     called: bool,
     done: bool,
 }
 
-impl<'a> Translator<'a> {
-    pub(super) fn new(target: &'a Target, caller: Option<&'a Secret>, model: &'a str) -> Self {
-        Self { target, caller, model, events: VecDeque::new(), started: false, called: false, done: false }
-    }
-
+impl stream::Translator for Translator {
     /// Takes one line. What follows the last one says nothing.
-    pub(super) fn read(&mut self, line: &[u8]) -> Result<(), Error> {
+    fn read(&mut self, line: &[u8]) -> Result<(), Error> {
         if self.done {
             return Ok(());
         }
         let read: Line<'_> = serde_json::from_slice(line).map_err(|_| Error::Protocol("a line is no chat response"))?;
         if read.error.is_some() {
-            return Err(refusal::explained(self.target.refusal_in_stream(line, self.caller), self.model));
+            let refusal = self.target.refusal_in_stream(line, self.request.credential.as_ref());
+            return Err(refusal::explained(refusal, &self.request.model));
         }
         self.start(&read);
-        let Line { message, logprobs, done, done_reason, .. } = read;
-        self.message(message, logprobs);
-        if done == Some(true) {
+        let is_last = read.done == Some(true);
+        let cost = is_last.then(|| (timings(&read), usage(&read)));
+        self.message(read.message, read.logprobs);
+        if let Some((timings, usage)) = cost {
             self.done = true;
-            self.events.push_back(Event::Finished(self.finish_reason(done_reason)));
-            let (prompt, completion) = (read.prompt_eval_count.unwrap_or(0), read.eval_count.unwrap_or(0));
-            let cached_tokens = read.prompt_eval_cached_count.unwrap_or(0).min(prompt);
-            let usage = Usage { prompt_tokens: prompt, completion_tokens: completion, cached_tokens, reasoning_tokens: 0 };
+            self.events.extend(timings.map(Event::Timings));
+            self.events.push_back(Event::Finished(self.finish_reason(read.done_reason)));
             self.events.push_back(Event::Usage(usage));
         }
         Ok(())
     }
 
-    /// The next event read.
-    pub(super) fn next(&mut self) -> Option<Event> {
+    fn next(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
 
-    /// Whether the server said that it is done.
-    pub(super) fn is_done(&self) -> bool {
+    fn is_done(&self) -> bool {
         self.done
     }
 
-    /// Called at the end of the stream: fails when the reply was cut off.
-    pub(super) fn finish(self) -> Result<(), Error> {
+    fn finish(&mut self) -> Result<(), Error> {
         if self.done { Ok(()) } else { Err(Error::Protocol(CUT_OFF)) }
+    }
+}
+
+impl Translator {
+    pub(super) fn new(target: Arc<Target>, request: Arc<Request>) -> Self {
+        Self { target, request, events: VecDeque::new(), started: false, called: false, done: false }
     }
 
     fn start(&mut self, line: &Line<'_>) {
@@ -106,6 +102,38 @@ impl<'a> Translator<'a> {
             _ => FinishReason::Stop,
         }
     }
+}
+
+fn usage(line: &Line<'_>) -> Usage {
+    let prompt_tokens = line.prompt_eval_count.unwrap_or(0);
+    Usage {
+        prompt_tokens,
+        completion_tokens: line.eval_count.unwrap_or(0),
+        cached_tokens: line.prompt_eval_cached_count.unwrap_or(0).min(prompt_tokens),
+        reasoning_tokens: 0,
+    }
+}
+
+/// The durations under Ollama's names, in nanoseconds.
+fn timings(line: &Line<'_>) -> Option<Box<RawValue>> {
+    let durations = Durations {
+        total_duration: line.total_duration?,
+        load_duration: line.load_duration,
+        prompt_eval_duration: line.prompt_eval_duration,
+        eval_duration: line.eval_duration,
+    };
+    to_raw_value(&durations).ok()
+}
+
+#[derive(Serialize)]
+struct Durations {
+    total_duration: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    load_duration: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prompt_eval_duration: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    eval_duration: Option<u64>,
 }
 
 /// Ollama ends the body like this too when a model says the same token more than thirty times.
@@ -176,28 +204,26 @@ mod tests {
 
     use super::*;
     use crate::{
-        backend::{Slot, target},
+        backend::{Slot, stream::Translator as _, target},
         chat::Reply,
+        secret::Secret,
         upstream,
         wire::ndjson::Decoder,
     };
 
-    fn target() -> Target {
-        let config = target::Config {
-            url: "http://127.0.0.1:1".parse().unwrap(),
-            api_key: Some(Secret::new("Bearer sk-abcdefgh")),
-            slot: Slot::Authorization,
-        };
-        let second = std::time::Duration::from_secs(1);
-        Target::new(
+    const SECOND: std::time::Duration = std::time::Duration::from_secs(1);
+
+    fn target() -> Arc<Target> {
+        let api_key = Some(Secret::new("Bearer sk-abcdefgh"));
+        let config = target::Config { url: "http://127.0.0.1:1".parse().unwrap(), api_key, slot: Slot::Authorization };
+        Arc::new(Target::new(
             config,
-            upstream::Config { connect_timeout: second, first_byte_timeout: second, idle_timeout: second, total_timeout: second },
-        )
+            upstream::Config { connect_timeout: SECOND, first_byte_timeout: SECOND, idle_timeout: SECOND, total_timeout: SECOND },
+        ))
     }
 
     fn events(chunks: &[&[u8]]) -> Result<Vec<Event>, Error> {
-        let target = target();
-        let (mut decoder, mut translator) = (Decoder::new(1 << 20), Translator::new(&target, None, "tiny"));
+        let (mut decoder, mut translator) = (Decoder::new(1 << 20), Translator::new(target(), Arc::default()));
         let mut events = Vec::new();
         for chunk in chunks {
             decoder.push(chunk);
@@ -232,10 +258,11 @@ mod tests {
             "\n",
             r#"{"message":{"role":"assistant","content":"sunny"}}"#,
             "\r\n\n",
-            r#"{"message":{"role":"assistant","content":""},"done":true,"done_reason":"stop","prompt_eval_count":10,"prompt_eval_cached_count":4,"eval_count":5,"total_duration":9}"#,
+            r#"{"message":{"role":"assistant","content":""},"done":true,"done_reason":"stop","prompt_eval_count":10,"prompt_eval_cached_count":4,"eval_count":5,"total_duration":9,"eval_duration":7}"#,
         ));
         assert_eq!((reply.meta.model.as_deref(), reply.meta.created, &reply.meta.id), (Some("tiny:latest"), Some(1_789_659_779), &None));
         assert_eq!((reply.reasoning.as_str(), reply.content.as_str(), reply.finish), ("Hm", "It is sunny", Some(FinishReason::Stop)));
+        assert_eq!(reply.timings.unwrap().get(), r#"{"total_duration":9,"eval_duration":7}"#);
         assert_eq!(reply.usage, Usage { prompt_tokens: 10, completion_tokens: 5, cached_tokens: 4, reasoning_tokens: 0 });
     }
 

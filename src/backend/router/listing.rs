@@ -65,7 +65,7 @@ impl Router {
         let mut all = Vec::new();
         for model in self.table.models() {
             let first = model.candidates.first();
-            let known = first.and_then(|first| own.get(first.backend)?.iter().find(|known| known.id == first.model));
+            let known = first.and_then(|first| own.get(first.backend)?.iter().find(|known| known.is_called(&first.model)));
             let backend = first.and_then(|first| self.members.get(first.backend)).map_or("", |member| &member.name);
             for name in [&model.name].into_iter().chain(&model.aliases) {
                 let named = backend::Model { id: name.clone(), ..known.cloned().unwrap_or_default() };

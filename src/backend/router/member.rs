@@ -162,7 +162,9 @@ impl Member {
         let mut declared = lock(&self.declared);
         for model in models.iter().filter(|model| !model.capabilities.is_empty()) {
             let takes_tools = || model.capabilities.iter().any(|capability| capability == "tools");
-            declared.entry(model.id.clone()).or_insert_with(takes_tools);
+            for name in model.names() {
+                declared.entry(name.to_owned()).or_insert_with(takes_tools);
+            }
         }
         drop(declared);
         *lock(&self.models) = Some(Arc::clone(&models));

@@ -97,7 +97,7 @@ impl Router {
         // Names in the configuration are all the names that there are.
         let asked: &[_] = if self.table.models().is_empty() { &self.members } else { &[] };
         let listed = join_all(asked.iter().map(|member| member.listed())).await;
-        let has = |models: &[super::Model]| models.iter().any(|listed| listed.id == model);
+        let has = |models: &[super::Model]| models.iter().any(|listed| listed.is_called(model));
         let stops: Vec<_> = listed.iter().enumerate().filter(|(_, models)| has(models)).map(|(index, _)| stop(index, model)).collect();
         if stops.is_empty() {
             return Err(Error::UnknownModel { model: model.to_owned(), known: self.names() });

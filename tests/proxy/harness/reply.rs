@@ -76,6 +76,11 @@ impl Reply {
         Self::pieces(200, "text/event-stream", frames)
     }
 
+    /// Lines of JSON, each a piece.
+    pub(crate) fn lines(lines: &[Value]) -> Self {
+        Self::pieces(200, "application/x-ndjson", lines.iter().map(|line| Bytes::from(format!("{line}\n"))).collect())
+    }
+
     /// A JSON body.
     pub(crate) fn json(status: u16, body: &str) -> Self {
         Self::body(status, "application/json", body)
