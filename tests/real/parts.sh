@@ -146,7 +146,7 @@ ollama() {
     flags="-O3 -march=native $(llama_compiler_flags) -w -I$(dirname "$(dirname "$(find "$work/source" -path '*/vendor/nlohmann/json.hpp')")")"
     # Folders of its own, which can be removed again; the version goes into the answer of /api/version.
     GOPATH=$work/go GOCACHE=$work/go-cache GOBIN=$work/bin GOWORK=off GOFLAGS=-modcacherw CGO_ENABLED=1 \
-      CGO_CFLAGS=$flags CGO_CXXFLAGS=$flags go install -trimpath \
+      CGO_CFLAGS=$flags CGO_CXXFLAGS=$flags go install -v -trimpath \
       -ldflags "-s -w -X github.com/ollama/ollama/version.Version=$ollama_version" "github.com/ollama/ollama@v$ollama_version" >&2
     "$work/bin/ollama" --version >/dev/null 2>&1 || { say "the ollama that was built does not start"; return 1; }
     mv "$work/bin/ollama" "$made"
