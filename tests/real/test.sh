@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Tests toolgate over the real parts: clients that others wrote, a real model behind a real llama-server, a conformance suite.
+# Tests toolgate over the real parts: clients that others wrote, a real model behind a real llama-server and a real Ollama, a
+# conformance suite.
 # Called by `make test`, which has built target/release/toolgate (TOOLGATE_BIN names another).
 #
 # A group whose parts cannot be had is reported as skipped, and fails when CI=true.
@@ -59,6 +60,16 @@ start_real_servers() { # start_real_servers LLAMA-SERVER MODEL
   export LLAMA_URL=http://127.0.0.1:$llama_port
   start_toolgate toolgate "$LLAMA_URL"
   export TOOLGATE_URL=$toolgate_url
+}
+
+start_real_ollama() { # start_real_ollama BINARY MODELS
+  local port
+  port=$(free_port)
+  say "starting Ollama $("$1" --version 2>&1 | grep -o '[0-9.]*$' | tail -n 1)"
+  start_ollama "$1" "$2" "$port"
+  export OLLAMA_URL=http://127.0.0.1:$port
+  TOOLGATE_BACKEND_KIND=ollama start_toolgate ollama-toolgate "$OLLAMA_URL"
+  export OLLAMA_TOOLGATE_URL=$toolgate_url
 }
 
 start_toolgate() { # start_toolgate NAME BACKEND-URL, which sets toolgate_url
@@ -147,6 +158,16 @@ else
   else
     node_group "Node.js client" node clients/openai.test.mjs
   fi
+fi
+
+ollama=$(part ollama)
+ollama_models=
+[ -z "$ollama" ] || ollama_models=$(part ollama-models)
+if [ -z "$ollama_models" ] || [ -z "$python" ]; then
+  skip "no Ollama, no models for it or no Python with the clients (see above)" "real Ollama"
+else
+  start_real_ollama "$ollama" "$ollama_models"
+  python_group "real Ollama" ollama e2e/test_real_ollama.py
 fi
 fail_if_any_dead
 
