@@ -105,7 +105,7 @@ class Exchange(BaseHTTPRequestHandler):
             return
         self.send_choice({}, finish_reason)
         if (self.body.get("stream_options") or {}).get("include_usage"):
-            self.send_chunk(choices=[], usage={"prompt_tokens": 7, "completion_tokens": 5, "total_tokens": 12})
+            self.send_chunk(choices=[], usage=self.usage)
         self.send_piece("data: [DONE]\n\n")
         self.send_piece("")
 
@@ -119,6 +119,8 @@ class Exchange(BaseHTTPRequestHandler):
     def send_piece(self, text):
         """Sends a piece of a chunked body; the empty one ends it."""
         self.wfile.write(f"{len(text.encode()):x}\r\n{text}\r\n".encode())
+
+    usage = {"prompt_tokens": 7, "completion_tokens": 5, "total_tokens": 12}
 
     # The base class names the protocol version here. 1.1 allows chunks, without which a broken connection would look like an end.
     protocol_version = "HTTP/1.1"

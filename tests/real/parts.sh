@@ -237,6 +237,7 @@ npm_ci() { # npm_ci FOLDER
 
 # Nothing imports them, so they live in the cache. What claude and opencode install for themselves is a link to the binary of this
 # platform, which is a package of its own; npm is told to stay offline, since opencode fetches that package where it is missing.
+# In the lock file the packages of some other platforms have a version and no checksum.
 agents() {
   local command commands made script
   lock node

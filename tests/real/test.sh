@@ -122,6 +122,7 @@ PYTHON
 [ -x "$TOOLGATE_BIN" ] || fail "no toolgate binary at $TOOLGATE_BIN: build it with cargo build --release, or set TOOLGATE_BIN"
 python=$(part python)
 node=$(part node)
+agents=$(part agents)
 cargo=$(part cargo)
 start_scripted_servers
 if [ -z "$python" ]; then
@@ -138,6 +139,12 @@ if [ -z "$cargo" ]; then
   skip "no cargo with the client (see above)" "Rust client, scripted answers"
 else
   cargo_group "Rust client, scripted answers" clients/async-openai
+fi
+# Each of these tests starts a scripted backend and a toolgate of its own.
+if [ -z "$python" ] || [ -z "$agents" ]; then
+  skip "no Python with the clients or no agents (see above)" "agents, scripted answers"
+else
+  AGENTS=$agents python_group "agents, scripted answers" agents clients/agents
 fi
 
 server=$(part llama-server)
