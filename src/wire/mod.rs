@@ -1,6 +1,7 @@
 //! Formats on the wire, as pure code: server-sent events, lines of JSON, raw JSON fields and objects, OpenAI's contents, chunk and error
-//! objects, what Ollama sends.
+//! objects, what Ollama sends, Anthropic's requests and events.
 
+pub mod anthropic;
 pub mod content;
 pub mod fields;
 pub mod ndjson;
