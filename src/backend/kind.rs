@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use super::{
     Server, Slot, Target,
+    anthropic::{self, Anthropic},
     llama_server::{self, LlamaServer},
     openai::{self, OpenAi},
     target,
@@ -43,6 +44,8 @@ pub enum Kind {
     LlamaServer(llama_server::Config),
     /// Any other server that speaks OpenAI's chat completions.
     OpenAi(openai::Config),
+    /// A server that speaks Anthropic's Messages API.
+    Anthropic(anthropic::Config),
 }
 
 /// How a backend is shown tools.
@@ -63,6 +66,7 @@ impl Kind {
         match self {
             Self::LlamaServer(_) => "llama_server",
             Self::OpenAi(_) => "openai",
+            Self::Anthropic(_) => "anthropic",
         }
     }
 
@@ -72,6 +76,7 @@ impl Kind {
             Self::LlamaServer(_) => "http://127.0.0.1:8080",
             // vLLM.
             Self::OpenAi(_) => "http://127.0.0.1:8000",
+            Self::Anthropic(_) => "https://api.anthropic.com",
         }
     }
 
@@ -79,6 +84,7 @@ impl Kind {
     pub fn slot(&self) -> Slot {
         match self {
             Self::LlamaServer(_) | Self::OpenAi(_) => Slot::Authorization,
+            Self::Anthropic(_) => Slot::ApiKey,
         }
     }
 
@@ -86,13 +92,14 @@ impl Kind {
     pub fn is_native(&self) -> bool {
         match self {
             Self::LlamaServer(_) | Self::OpenAi(_) => true,
+            Self::Anthropic(_) => false,
         }
     }
 
     /// Whether it refuses tools for models that it declares cannot take them.
     pub(super) fn declares_tools(&self) -> bool {
         match self {
-            Self::LlamaServer(_) | Self::OpenAi(_) => false,
+            Self::LlamaServer(_) | Self::OpenAi(_) | Self::Anthropic(_) => false,
         }
     }
 
@@ -102,6 +109,7 @@ impl Kind {
         match self {
             Self::LlamaServer(config) => Arc::new(LlamaServer::new(target, config.clone())),
             Self::OpenAi(config) => Arc::new(OpenAi::new(target, config.clone())),
+            Self::Anthropic(config) => Arc::new(Anthropic::new(target, config.clone())),
         }
     }
 }

@@ -12,32 +12,27 @@ mod translate;
 
 use std::{sync::Arc, time::Duration};
 
-use async_stream::try_stream;
 use bytes::Bytes;
 use futures_core::future::BoxFuture;
 use http_body_util::{BodyExt, Limited};
 use hyper::{
     Response,
-    body::Frame,
-    header::{ACCEPT, CONTENT_TYPE, HeaderMap},
+    header::{ACCEPT, CONTENT_TYPE},
     http::request,
 };
 
 use self::translate::Translator;
-use super::{Backend, Error, Events, Model, Prompt, Server, Target, readiness::Readiness};
+use super::{
+    Backend, Error, Events, Model, Prompt, Server, Target,
+    readiness::Readiness,
+    stream::{self, Framing, Opened},
+};
 use crate::{
     secret::Secret,
     upstream,
-    wire::{
-        anthropic::{VERSION, stream::Models},
-        sse,
-    },
+    wire::anthropic::{VERSION, stream::Models},
 };
 
-/// One event of a stream is a few hundred bytes; a whole call in one event may be long.
-const EVENT_BYTES_MAX: usize = 4 << 20;
-/// How long the end of the body may be behind the last event; usually it comes with it.
-const AFTER_DONE: Duration = Duration::from_millis(50);
 /// A health probe that takes longer is no good news.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Thousands of models.
@@ -94,7 +89,7 @@ impl Anthropic {
         self.target.request(path, caller).header(name, version)
     }
 
-    async fn open(&self, prompt: &Prompt) -> Result<upstream::Body, Error> {
+    async fn open(&self, prompt: &Prompt) -> Result<Opened<Translator>, Error> {
         let caller = prompt.request.credential.as_ref();
         let request = self
             .request(MESSAGES, caller)
@@ -107,10 +102,10 @@ impl Anthropic {
         if !response.status().is_success() {
             return Err(self.target.refusal(response, caller).await);
         }
-        if !is_event_stream(response.headers()) {
-            return Err(Error::Protocol("it did not stream"));
-        }
-        Ok(response.into_body())
+        let framing = Framing::of(response.headers()).filter(|framing| *framing == Framing::Events);
+        let framing = framing.ok_or(Error::Protocol("it did not stream"))?;
+        let translator = Translator::new(Arc::clone(&self.target), caller.cloned());
+        Ok(Opened { body: response.into_body(), framing, translator })
     }
 
     async fn list(&self) -> Result<Response<upstream::Body>, Error> {
@@ -124,22 +119,7 @@ const NO_ADDRESS: Error = Error::Protocol("the request has no valid address");
 impl Backend for Anthropic {
     fn stream(&self, prompt: Prompt) -> Events {
         let server = self.clone();
-        Box::pin(try_stream! {
-            let mut body = server.open(&prompt).await?;
-            let mut decoder = sse::Decoder::new(EVENT_BYTES_MAX);
-            let mut translator = Translator::new(Arc::clone(&server.target), prompt.request.credential.clone());
-            while let Some(frame) = next_frame(&mut body, translator.is_done()).await? {
-                let Ok(data) = frame.into_data() else { continue };
-                decoder.push(&data);
-                while let Some(payload) = decoder.next_event().map_err(|_| Error::Protocol("an event is too long"))? {
-                    translator.read(payload)?;
-                }
-                while let Some(event) = translator.next() {
-                    yield event;
-                }
-            }
-            translator.finish()?;
-        })
+        stream::events(async move { server.open(&prompt).await })
     }
 }
 
@@ -185,20 +165,4 @@ fn model(model: crate::wire::anthropic::stream::Model<'_>) -> Model {
         [can("completion"), can("tools")].into_iter().chain(seen).chain(thought).collect()
     });
     Model { id: model.id.into_string(), context_length: model.max_input_tokens, capabilities: capabilities.unwrap_or_default() }
-}
-
-/// The next frame of the body. After the last event everything is said: the body is read on only so that its connection can be used again,
-/// for a moment and whatever happens.
-async fn next_frame(body: &mut upstream::Body, done: bool) -> Result<Option<Frame<Bytes>>, Error> {
-    if !done {
-        return Ok(body.frame().await.transpose()?);
-    }
-    let end = tokio::time::timeout(AFTER_DONE, body.frame()).await;
-    Ok(end.ok().flatten().and_then(Result::ok))
-}
-
-fn is_event_stream(headers: &HeaderMap) -> bool {
-    const EVENT_STREAM: &[u8] = b"text/event-stream";
-    let media_type = headers.get(CONTENT_TYPE).and_then(|value| value.as_bytes().get(..EVENT_STREAM.len()));
-    media_type.is_some_and(|media_type| media_type.eq_ignore_ascii_case(EVENT_STREAM))
 }

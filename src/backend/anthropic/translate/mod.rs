@@ -6,7 +6,7 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use crate::{
-    backend::{Error, Target},
+    backend::{Error, Target, stream::Translator as Translate},
     chat::{Call, Event, FinishReason, Meta, Usage},
     secret::Secret,
     wire::{
@@ -56,41 +56,6 @@ impl Translator {
             finished: false,
             done: false,
         }
-    }
-
-    /// Takes the payload of one server-sent event.
-    pub(super) fn read(&mut self, payload: &[u8]) -> Result<(), Error> {
-        let event: stream::Event<'_> =
-            serde_json::from_slice(payload).map_err(|_| Error::Protocol("an event is none of a streamed message"))?;
-        if event.error.is_some() {
-            return Err(self.refusal(payload));
-        }
-        match event.kind.as_ref().map_or("", |kind| kind.0.as_ref()) {
-            "message_start" => self.start(event.message),
-            "content_block_start" => self.begin(event.index, event.content_block),
-            "content_block_delta" => self.more(event.index, event.delta),
-            "content_block_stop" => self.end(event.index),
-            "message_delta" => self.message(event.delta, event.usage),
-            "message_stop" => self.stop(),
-            // `ping`, and what newer versions add.
-            _ => {}
-        }
-        Ok(())
-    }
-
-    /// The next event read.
-    pub(super) fn next(&mut self) -> Option<Event> {
-        self.events.pop_front()
-    }
-
-    /// Whether the server said that it is done.
-    pub(super) fn is_done(&self) -> bool {
-        self.done
-    }
-
-    /// Called at the end of the stream: fails when the reply was cut off.
-    pub(super) fn finish(&self) -> Result<(), Error> {
-        if self.done { Ok(()) } else { Err(Error::Protocol("the stream ended before the answer was complete")) }
     }
 
     fn start(&mut self, message: Option<Start<'_>>) {
@@ -204,6 +169,43 @@ impl Translator {
     }
 }
 
+impl Translate for Translator {
+    fn read(&mut self, payload: &[u8]) -> Result<(), Error> {
+        // Some gateways end every stream like OpenAI's.
+        if payload == b"[DONE]" {
+            return Ok(());
+        }
+        let event: stream::Event<'_> =
+            serde_json::from_slice(payload).map_err(|_| Error::Protocol("an event is none of a streamed message"))?;
+        if event.error.is_some() {
+            return Err(self.refusal(payload));
+        }
+        match event.kind.as_ref().map_or("", |kind| kind.0.as_ref()) {
+            "message_start" => self.start(event.message),
+            "content_block_start" => self.begin(event.index, event.content_block),
+            "content_block_delta" => self.more(event.index, event.delta),
+            "content_block_stop" => self.end(event.index),
+            "message_delta" => self.message(event.delta, event.usage),
+            "message_stop" => self.stop(),
+            // `ping`, and what newer versions add.
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn next(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    fn is_done(&self) -> bool {
+        self.done
+    }
+
+    fn finish(&mut self) -> Result<(), Error> {
+        if self.done { Ok(()) } else { Err(Error::Protocol("the stream ended before the answer was complete")) }
+    }
+}
+
 fn finish_reason(word: &str) -> FinishReason {
     match word {
         // A paused turn is no whole reply: the server wants to be asked to go on.
@@ -223,3 +225,6 @@ fn counts(usage: stream::Usage) -> Usage {
         reasoning_tokens: usage.output_tokens_details.and_then(|details| details.thinking_tokens).unwrap_or(0),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -147,7 +147,7 @@ impl<'a> Transcript<'a> {
         let calls::Given { id: given, function } = call;
         let given = given.map(|id| id.0).unwrap_or_default();
         let mut id = if given.is_empty() { Cow::Borrowed("call") } else { calls::id(given.clone()) };
-        if !self.taken.insert(id.clone().into_owned()) || given.is_empty() {
+        if !self.taken.insert(id.clone().into_owned()) {
             // As many have been taken as there are numbers below.
             let free = (1..=self.taken.len() + 1).map(|number| format!("{id}_{number}")).find(|id| !self.taken.contains(id));
             id = free.map_or(id, Cow::Owned);
@@ -234,3 +234,6 @@ fn is_signed(block: &RawValue) -> bool {
     });
     seal.is_some_and(|seal| !seal.0.is_empty())
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,7 @@
 //! The request body for the server: the client's fields as far as the API has a word for them. The others are left out.
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -13,7 +15,7 @@ use super::{
 };
 use crate::{
     backend::{Error, Prompt},
-    wire::anthropic::request::{CacheControl, Format, Metadata, OutputConfig, Request, Thinking},
+    wire::anthropic::request::{CacheControl, Format, Metadata, OutputConfig, Request},
 };
 
 /// The JSON body of one upstream call. It always streams. Fails when the request asks what cannot be asked of the API.
@@ -24,24 +26,25 @@ pub(super) fn body(prompt: &Prompt, config: &Config) -> Result<Bytes, Error> {
     }
     let mut transcript = Transcript::of(&request.messages, &prompt.corrections)?;
     let field = |name| field(prompt, name);
-    let limit = || number::<u64>(field("max_completion_tokens")?).filter(|limit| *limit > 0);
+    let limit = |name| field(name).and_then(number::<u64>).filter(|limit| *limit > 0);
     let wish = Wish {
         effort: field("reasoning_effort"),
         thinking: field("thinking"),
-        limit: limit().or_else(|| number::<u64>(field("max_tokens")?).filter(|limit| *limit > 0)),
+        limit: limit("max_completion_tokens").or_else(|| limit("max_tokens")),
     };
     let plan = thinking::plan(wish, transcript.lets_think(), config);
     let format = format(prompt, config)?;
-    let force = match (plan.thinks(), &prompt.form, &format) {
-        (true, _, _) => Force::Never,
-        (false, Some(_), None) => Force::OneCall,
-        (false, Some(_), Some(_)) => Force::Never,
-        (false, None, _) => Force::AsRequested,
+    let force = match (&prompt.form, &format) {
+        _ if plan.thinks() => Force::Never,
+        (None, _) => Force::AsRequested,
+        (Some(_), None) => Force::OneCall,
+        // The form is in the text.
+        (Some(_), Some(_)) => Force::Never,
     };
     let mut tools = tools::tools(prompt, &transcript, force)?;
     if config.cache {
         transcript.mark();
-        tools.list.iter_mut().next_back().into_iter().for_each(|tool| tool.cache_control = Some(CacheControl::EPHEMERAL));
+        tools.list.last_mut().into_iter().for_each(|tool| tool.cache_control = Some(CacheControl::EPHEMERAL));
     }
     let sampling = sampling(prompt, config, &plan);
     let config = (format.is_some() || plan.effort.is_some()).then_some(OutputConfig { effort: plan.effort, format });
@@ -90,13 +93,13 @@ fn format<'p>(prompt: &'p Prompt, config: &Config) -> Result<Option<Format<'p>>,
     if let Some(schema) = prompt.form.as_ref().filter(|_| config.output_format) {
         let closed = serde_json::from_slice(schema).ok().and_then(|schema| form::closed(&schema));
         let raw = closed.and_then(|schema| serde_json::value::to_raw_value(&schema).ok());
-        return Ok(raw.map(|schema| Format::JsonSchema { schema: std::borrow::Cow::Owned(schema) }));
+        return Ok(raw.map(|schema| Format::JsonSchema { schema: Cow::Owned(schema) }));
     }
     let Some(json) = field(prompt, "response_format").filter(|_| prompt.form.is_none()) else { return Ok(None) };
     let given: ResponseFormat<'_> =
         serde_json::from_slice(json).map_err(|error| invalid("response_format", format!("The form cannot be read: {error}.")))?;
     let schema = given.json_schema.and_then(|form| form.schema);
-    Ok(schema.map(|schema| Format::JsonSchema { schema: std::borrow::Cow::Borrowed(schema) }))
+    Ok(schema.map(|schema| Format::JsonSchema { schema: Cow::Borrowed(schema) }))
 }
 
 /// How tokens are chosen.
@@ -109,8 +112,7 @@ struct Sampling {
 
 /// The client's wishes within what the API takes: a temperature of 1 at most, not beside `top_p`, and none beside thinking.
 fn sampling(prompt: &Prompt, config: &Config, plan: &Plan<'_>) -> Sampling {
-    let thinks = plan.thinks() && !matches!(plan.thinking, Some(Thinking::Disabled));
-    if thinks || !config.sampling {
+    if plan.thinks() || !config.sampling {
         return Sampling::default();
     }
     let temperature = field(prompt, "temperature").and_then(number::<f64>).map(|temperature| temperature.clamp(0.0, 1.0));
@@ -132,3 +134,6 @@ fn stop(json: Option<&[u8]>) -> Vec<String> {
     };
     given.into_iter().filter(|text| !text.is_empty()).collect()
 }
+
+#[cfg(test)]
+mod tests;
