@@ -27,3 +27,5 @@ mod lifecycle;
 mod health;
 
 mod golden;
+
+mod anthropic_backend;

@@ -76,6 +76,11 @@ impl Reply {
         Self::pieces(200, "text/event-stream", frames)
     }
 
+    /// Server-sent events, each a piece as it stands.
+    pub(super) fn streaming(frames: Vec<Bytes>) -> Self {
+        Self::pieces(200, "text/event-stream", frames)
+    }
+
     /// A JSON body.
     pub(crate) fn json(status: u16, body: &str) -> Self {
         Self::body(status, "application/json", body)

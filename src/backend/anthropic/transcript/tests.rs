@@ -1,3 +1,4 @@
+use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
@@ -177,5 +178,52 @@ fn what_cannot_be_told_is_refused() {
         json!([{"role": "assistant", "tool_calls": [{"type": "custom", "custom": {"name": "f", "input": "x"}}]}]),
     ] {
         assert!(Transcript::of(messages.to_string().as_bytes(), &[]).is_err(), "{messages}");
+    }
+}
+
+/// What the API insists on.
+fn check_sound(messages: &Value) {
+    let told = told(messages);
+    let turns: Vec<(&str, Vec<Value>)> = told["messages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|turn| (turn["role"].as_str().unwrap(), turn["content"].as_array().unwrap().clone()))
+        .collect();
+    let ids = |blocks: &[Value], kind: &str, key: &str| -> Vec<String> {
+        blocks.iter().filter(|block| block["type"] == kind).map(|block| block[key].as_str().unwrap().to_owned()).collect()
+    };
+    let mut seen = HashSet::new();
+    for (place, (role, blocks)) in turns.iter().enumerate() {
+        assert_eq!(*role, if place % 2 == 0 { "user" } else { "assistant" }, "{messages}");
+        assert!(!blocks.is_empty(), "{messages}");
+        assert!(blocks.iter().filter_map(|block| block["text"].as_str()).all(|text| !text.trim().is_empty()), "{messages}");
+        let called = place.checked_sub(1).map(|before| ids(&turns[before].1, "tool_use", "id")).unwrap_or_default();
+        let mut answered = ids(&blocks[..called.len().min(blocks.len())], "tool_result", "tool_use_id");
+        assert_eq!(answered.len(), ids(blocks, "tool_result", "tool_use_id").len(), "{messages}");
+        answered.sort();
+        let mut called = called;
+        called.sort();
+        assert_eq!(answered, called, "{messages}");
+        assert!(called.into_iter().all(|id| seen.insert(id)), "{messages}");
+    }
+    assert!(turns.last().is_none_or(|(_, blocks)| ids(blocks, "tool_use", "id").is_empty()), "{messages}");
+}
+
+proptest! {
+    #[test]
+    fn whatever_is_said_becomes_a_sound_conversation(said in proptest::collection::vec((0usize..6, "[ab]{0,2}", "[c .]{0,2}"), 0..10)) {
+        let messages: Vec<Value> = said
+            .iter()
+            .map(|(kind, id, text)| match kind {
+                0 => user(text),
+                1 => json!({"role": "system", "content": text}),
+                2 => json!({"role": "assistant", "content": text}),
+                3 => calls(&[id]),
+                4 => json!({"role": "assistant", "content": text, "tool_calls": calls(&[id, text])["tool_calls"]}),
+                _ => result(id, text),
+            })
+            .collect();
+        check_sound(&messages.into());
     }
 }
