@@ -9,7 +9,7 @@ use crate::{
     chat,
     wire::{
         anthropic::request::{Block, Made},
-        openai::Text,
+        text::Text,
     },
 };
 

@@ -10,7 +10,7 @@ use crate::{
     backend::Error,
     wire::{
         anthropic::request::{Block, Made, Source},
-        openai::Text,
+        text::Text,
     },
 };
 

@@ -25,7 +25,7 @@ use self::translate::Translator;
 use super::{
     Backend, Error, Events, Model, Prompt, Server, Target,
     readiness::Readiness,
-    stream::{self, Framing, Opened},
+    stream::{self, Opened},
 };
 use crate::{
     secret::Secret,
@@ -102,10 +102,11 @@ impl Anthropic {
         if !response.status().is_success() {
             return Err(self.target.refusal(response, caller).await);
         }
-        let framing = Framing::of(response.headers()).filter(|framing| *framing == Framing::Events);
-        let framing = framing.ok_or(Error::Protocol("it did not stream"))?;
+        if !stream::is_readable(response.headers()) {
+            return Err(Error::Protocol("it answered with something else than a message"));
+        }
         let translator = Translator::new(Arc::clone(&self.target), caller.cloned());
-        Ok(Opened { body: response.into_body(), framing, translator })
+        Ok(Opened { body: response.into_body(), translator })
     }
 
     async fn list(&self) -> Result<Response<upstream::Body>, Error> {
@@ -164,5 +165,6 @@ fn model(model: crate::wire::anthropic::stream::Model<'_>) -> Model {
         // What every model of the API can do.
         [can("completion"), can("tools")].into_iter().chain(seen).chain(thought).collect()
     });
-    Model { id: model.id.into_string(), context_length: model.max_input_tokens, capabilities: capabilities.unwrap_or_default() }
+    let context_length = model.max_input_tokens.or_else(|| model.meta?.n_ctx);
+    Model { id: model.id.into_string(), context_length, capabilities: capabilities.unwrap_or_default() }
 }

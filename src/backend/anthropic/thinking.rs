@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::Deserialize;
 
 use super::{Config, ThinkBy};
-use crate::wire::{anthropic::request::Thinking, openai::Text};
+use crate::wire::{anthropic::request::Thinking, text::Text};
 
 /// The least that the API lets a model think.
 const BUDGET_MIN: u64 = 1024;

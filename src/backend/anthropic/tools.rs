@@ -11,7 +11,7 @@ use crate::{
     chat,
     wire::{
         anthropic::request::{Tool, ToolChoice},
-        openai::Text,
+        text::Text,
     },
 };
 

@@ -3,13 +3,13 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::wire::openai::Text;
+use crate::wire::text::Text;
 
-/// One server-sent event. Its `type` says which of the fields it has.
+/// One server-sent event, or a whole message from a server that does not stream. Its `type` says which of the fields it has.
 #[derive(Debug, Deserialize)]
 pub struct Event<'a> {
     /// `message_start`, `content_block_start`, `content_block_delta`, `content_block_stop`, `message_delta`, `message_stop`, `ping`,
-    /// `error`, or one that is yet to be invented.
+    /// `error`, `message`, or one that is yet to be invented.
     #[serde(borrow, default, rename = "type")]
     pub kind: Option<Text<'a>>,
     /// The message that begins.
@@ -30,6 +30,18 @@ pub struct Event<'a> {
     /// A failure after the status was sent.
     #[serde(borrow, default)]
     pub error: Option<&'a RawValue>,
+    /// The id of a whole message.
+    #[serde(borrow, default)]
+    pub id: Option<Text<'a>>,
+    /// The model of a whole message.
+    #[serde(borrow, default)]
+    pub model: Option<Text<'a>>,
+    /// The blocks of a whole message.
+    #[serde(borrow, default)]
+    pub content: Option<Vec<Block<'a>>>,
+    /// Why a whole message ended.
+    #[serde(borrow, default)]
+    pub stop_reason: Option<Text<'a>>,
 }
 
 /// A message that begins.
@@ -161,9 +173,20 @@ pub struct Model<'a> {
     /// How many tokens a prompt may have.
     #[serde(default)]
     pub max_input_tokens: Option<u64>,
+    /// What llama-server says about it.
+    #[serde(default)]
+    pub meta: Option<ModelMeta>,
     /// What it can do, where the server says so.
     #[serde(default)]
     pub capabilities: Option<Capabilities>,
+}
+
+/// What llama-server says about a model.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+pub struct ModelMeta {
+    /// How many tokens its context holds as it is run.
+    #[serde(default)]
+    pub n_ctx: Option<u64>,
 }
 
 /// What a model can do, as far as toolgate tells it.

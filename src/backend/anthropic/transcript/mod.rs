@@ -12,7 +12,7 @@ use crate::{
     chat,
     wire::{
         anthropic::request::{Block, Made, Message, Role},
-        openai::Text,
+        text::Text,
     },
 };
 

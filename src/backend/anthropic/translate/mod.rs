@@ -14,7 +14,7 @@ use crate::{
             status_of,
             stream::{self, Block, Delta, Start},
         },
-        openai::Text,
+        text::Text,
     },
 };
 
@@ -129,6 +129,18 @@ impl Translator {
         }
     }
 
+    /// A message from a server that did not stream.
+    fn whole(&mut self, message: stream::Event<'_>) {
+        self.start(Some(Start { id: message.id, model: message.model, usage: message.usage }));
+        for block in message.content.unwrap_or_default() {
+            self.begin(None, Some(block));
+        }
+        if let Some(reason) = message.stop_reason {
+            self.finished_for(finish_reason(&reason.0));
+        }
+        self.stop();
+    }
+
     fn message(&mut self, delta: Option<Delta<'_>>, usage: Option<stream::Usage>) {
         self.usage.update(usage.unwrap_or_default());
         let Some(delta) = delta else { return };
@@ -181,6 +193,7 @@ impl Translate for Translator {
             return Err(self.refusal(payload));
         }
         match event.kind.as_ref().map_or("", |kind| kind.0.as_ref()) {
+            "message" => self.whole(event),
             "message_start" => self.start(event.message),
             "content_block_start" => self.begin(event.index, event.content_block),
             "content_block_delta" => self.more(event.index, event.delta),
