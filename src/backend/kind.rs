@@ -107,8 +107,8 @@ impl Kind {
     pub(super) fn server(&self, target: &Arc<Target>) -> Arc<dyn Server> {
         let target = Arc::clone(target);
         match self {
-            Self::LlamaServer(config) => Arc::new(LlamaServer::new(target, config.clone())),
-            Self::OpenAi(config) => Arc::new(OpenAi::new(target, config.clone())),
+            Self::LlamaServer(config) => Arc::new(LlamaServer::new(target, *config)),
+            Self::OpenAi(config) => Arc::new(OpenAi::new(target, *config)),
             Self::Anthropic(config) => Arc::new(Anthropic::new(target, config.clone())),
         }
     }

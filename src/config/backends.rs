@@ -5,12 +5,10 @@ use std::{collections::HashSet, time::Duration};
 use hyper::Uri;
 use toml::Value;
 
-use super::{keys::Keys, units};
+use super::{anthropic, keys::Keys, units};
 use crate::{
     backend::{
-        self, Kind, Tools,
-        anthropic::{self, ThinkBy},
-        llama_server, openai,
+        self, Kind, Tools, llama_server, openai,
         router::{self, Candidate},
         target,
     },
@@ -84,26 +82,8 @@ const KINDS: &[(&str, &str)] = &[(LLAMA_SERVER, LLAMA_SERVER), ("openai", "opena
 fn kind(keys: &mut Keys<'_>, path: &str, word: &str) -> Kind {
     match word {
         "openai" => Kind::OpenAi(openai::Config::default()),
-        "anthropic" => Kind::Anthropic(anthropic(keys, path)),
+        "anthropic" => Kind::Anthropic(anthropic::resolve(keys, path)),
         _ => Kind::LlamaServer(llama_server::Config::default()),
-    }
-}
-
-fn anthropic(keys: &mut Keys<'_>, path: &str) -> anthropic::Config {
-    let at = |key: &str| format!("{path}.{key}");
-    anthropic::Config {
-        // Room for a long call; the API wants a number, and llama-server would stop nowhere.
-        max_tokens: keys.take(&at("max_tokens"), 4096, |value| units::count(value, 1, 1 << 24).map(u64::from)),
-        // A conversation is sent again with every turn.
-        cache: keys.take(&at("cache"), true, units::flag),
-        // What llama-server and the models up to Claude 4.6 understand.
-        thinking: keys.take(&at("thinking"), ThinkBy::Budget, |value| {
-            units::word(value, &[("budget", ThinkBy::Budget), ("effort", ThinkBy::Effort)])
-        }),
-        // Clients that set a temperature mean it.
-        sampling: keys.take(&at("sampling"), true, units::flag),
-        // The API's forms are narrower than the schemas of tools, and a forced `tool_choice` does the same.
-        output_format: keys.take(&at("output_format"), false, units::flag),
     }
 }
 

@@ -178,7 +178,7 @@ const TOOLS_BYTES_MAX: usize = KEPT_BYTES_MAX / 8;
 impl Cache {
     /// The offer of `request`, with `respond` if that guardrail is on and fits.
     pub fn offer(&self, request: &Request, respond: bool) -> Arc<Offer> {
-        let responds = respond && !request.tools_json.is_empty() && respond::fits(request);
+        let responds = respond && respond::fits(request);
         let tools = &request.tools_json;
         let named = match &request.tool_choice {
             ToolChoice::Named(name) => Some(name),

@@ -1,8 +1,12 @@
 //! An OpenAI client before a server of Anthropic's Messages API.
 
-use std::time::{Duration, Instant};
+use std::{
+    collections::HashMap,
+    time::{Duration, Instant},
+};
 
 use serde_json::{Value, json};
+use toolgate::{app, config};
 
 use crate::harness::{
     Answer, PATIENCE, Proxy, Reply, Upstream, chat, events, fold,
@@ -256,15 +260,16 @@ async fn models_are_listed_and_readiness_is_asked_of_their_list() {
         "capabilities": {"image_input": support(true), "thinking": support(false)}});
     let plain = json!({"type": "model", "id": "plain"});
     upstream.at("/v1/models", Reply::json(200, &json!({"data": [claude, plain], "has_more": false}).to_string()));
-    let listed = proxy.get("/v1/models").await.json();
-    let ids: Vec<_> = listed["data"].as_array().unwrap().iter().map(|model| model["id"].as_str().unwrap()).collect();
-    assert_eq!(ids, ["claude-x", "plain"]);
-    for request in upstream.requests() {
-        assert_eq!(
-            (request.path.as_str(), request.headers["anthropic-version"].to_str().unwrap()),
-            ("/v1/models?limit=1000", "2023-06-01")
-        );
-    }
+    let mut config = config::from_text("[backend]\nkind = \"anthropic\"", &HashMap::new()).0;
+    config.backends.backends[0].target.url = format!("http://{}", upstream.address).parse().unwrap();
+    let listed = app::build(&config).router.models().await;
+    let listed: Vec<_> =
+        listed.iter().map(|listed| (&*listed.model.id, listed.model.context_length, listed.model.capabilities.join(" "))).collect();
+    let expected = [("claude-x", Some(200_000), "completion tools vision"), ("plain", None, "")];
+    assert_eq!(listed, expected.map(|(id, length, capabilities)| (id, length, capabilities.to_owned())));
+    let asked = upstream.only_request();
+    assert_eq!(asked.path, "/v1/models?limit=1000");
+    assert_eq!(asked.headers["anthropic-version"], "2023-06-01");
     for (status, ready) in [(200, 200), (401, 200), (403, 200), (404, 200), (503, 503), (529, 503)] {
         upstream.at("/v1/models", Reply::json(status, r#"{"data":[]}"#));
         assert_eq!(proxy.get("/health/ready").await.status, ready, "the list answered {status}");

@@ -35,6 +35,8 @@ use crate::{
 
 /// A health probe that takes longer is no good news.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
+/// A list is at hand.
+const LIST_TIMEOUT: Duration = Duration::from_secs(5);
 /// Thousands of models.
 const MODELS_BYTES_MAX: usize = 4 << 20;
 const MESSAGES: &str = "/v1/messages";
@@ -109,9 +111,10 @@ impl Anthropic {
         Ok(Opened { body: response.into_body(), translator })
     }
 
-    async fn list(&self) -> Result<Response<upstream::Body>, Error> {
+    async fn list(&self, patience: Duration) -> Result<Response<upstream::Body>, Error> {
         let request = self.request(MODELS, None).body(Bytes::new()).map_err(|_| NO_ADDRESS)?;
-        self.target.send(request).await
+        let late = |_| Error::Stalled(upstream::Error::FirstByte(patience));
+        tokio::time::timeout(patience, self.target.send(request)).await.map_err(late)?
     }
 }
 
@@ -127,7 +130,7 @@ impl Backend for Anthropic {
 impl Server for Anthropic {
     fn models(&self) -> BoxFuture<'_, Result<Vec<Model>, Error>> {
         Box::pin(async {
-            let response = self.list().await?;
+            let response = self.list(LIST_TIMEOUT).await?;
             if !response.status().is_success() {
                 return Err(self.target.refusal(response, None).await);
             }
@@ -139,11 +142,11 @@ impl Server for Anthropic {
 
     fn readiness(&self) -> BoxFuture<'_, Readiness> {
         Box::pin(async {
-            let status = match tokio::time::timeout(PROBE_TIMEOUT, self.list()).await {
-                Ok(Ok(response)) => response.status().as_u16(),
-                Ok(Err(Error::Connect(_))) => return Readiness::Unreachable("it cannot be reached".to_owned()),
-                Ok(Err(error)) => return Readiness::Unreachable(error.to_string()),
-                Err(_) => return Readiness::Unreachable(format!("it did not answer within {} s", PROBE_TIMEOUT.as_secs())),
+            let status = match self.list(PROBE_TIMEOUT).await {
+                Ok(response) => response.status().as_u16(),
+                Err(Error::Connect(_)) => return Readiness::Unreachable("it cannot be reached".to_owned()),
+                Err(Error::Stalled(_)) => return Readiness::Unreachable(format!("it did not answer within {} s", PROBE_TIMEOUT.as_secs())),
+                Err(error) => return Readiness::Unreachable(error.to_string()),
             };
             match status {
                 // A server that wants a key which the probe does not have is up, and so is one that keeps no list.

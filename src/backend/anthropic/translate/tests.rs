@@ -185,8 +185,12 @@ fn what_servers_leave_out_or_add_does_no_harm() {
 fn a_whole_message_is_read_where_the_server_did_not_stream() {
     let usage = json!({"input_tokens": 3, "cache_read_input_tokens": 4, "output_tokens": 5});
     let content = json!([{"type": "text", "text": "hi"}, {"type": "tool_use", "id": "a", "name": "f", "input": {"x": [1]}}]);
-    let reply = fold(&[json!({"type": "message", "id": "m", "model": "c", "content": content, "stop_reason": "max_tokens", "usage": usage})]);
-    assert_eq!((reply.content.as_str(), reply.calls[0].arguments.as_str(), reply.finish), ("hi", r#"{"x":[1]}"#, Some(FinishReason::Length)));
+    let reply =
+        fold(&[json!({"type": "message", "id": "m", "model": "c", "content": content, "stop_reason": "max_tokens", "usage": usage})]);
+    assert_eq!(
+        (reply.content.as_str(), reply.calls[0].arguments.as_str(), reply.finish),
+        ("hi", r#"{"x":[1]}"#, Some(FinishReason::Length))
+    );
     assert_eq!((reply.meta.id.as_deref(), reply.usage.prompt_tokens, reply.usage.completion_tokens), (Some("m"), 7, 5));
 }
 
