@@ -59,13 +59,16 @@ start_real_servers() { # start_real_servers LLAMA-SERVER MODEL
   export LLAMA_URL=http://127.0.0.1:$llama_port
   start_toolgate toolgate "$LLAMA_URL"
   export TOOLGATE_URL=$toolgate_url
+  # The same server by its other API.
+  start_toolgate anthropic-toolgate "$LLAMA_URL" TOOLGATE_BACKEND_KIND=anthropic
+  export ANTHROPIC_TOOLGATE_URL=$toolgate_url
 }
 
-start_toolgate() { # start_toolgate NAME BACKEND-URL, which sets toolgate_url
+start_toolgate() { # start_toolgate NAME BACKEND-URL VARIABLE=VALUE…, which sets toolgate_url
   local port
   port=$(free_port)
   toolgate_url=http://127.0.0.1:$port
-  TOOLGATE_LISTEN=127.0.0.1:$port TOOLGATE_BACKEND_URL=$2 start "$1" "$TOOLGATE_BIN" serve
+  TOOLGATE_LISTEN=127.0.0.1:$port TOOLGATE_BACKEND_URL=$2 start "$1" env "${@:3}" "$TOOLGATE_BIN" serve
   await "$1" "$toolgate_url/health/ready" 30
 }
 
@@ -132,14 +135,15 @@ fi
 server=$(part llama-server)
 model=$(part model)
 if [ -z "$server" ] || [ -z "$model" ]; then
-  skip "no llama-server or no model (see above)" "Python client" "Node.js client" "real model" "llm-comply"
+  skip "no llama-server or no model (see above)" "Python client" "Node.js client" "real model" "Anthropic backend, real model" "llm-comply"
 else
   start_real_servers "$server" "$model"
   if [ -z "$python" ]; then
-    skip "no Python with the clients (see above)" "Python client" "real model" "llm-comply"
+    skip "no Python with the clients (see above)" "Python client" "real model" "Anthropic backend, real model" "llm-comply"
   else
     python_group "Python client" python clients/test_openai.py
     python_group "real model" model e2e/test_real_model.py
+    python_group "Anthropic backend, real model" anthropic e2e/test_anthropic_backend.py
     python_group "llm-comply" comply e2e/test_llm_comply.py
   fi
   if [ -z "$node" ]; then
