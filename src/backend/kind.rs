@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use super::{
     Server, Slot, Target,
+    anthropic::{self, Anthropic},
     llama_server::{self, LlamaServer},
     ollama::{self, Ollama},
     openai::{self, OpenAi},
@@ -49,6 +50,8 @@ pub enum Kind {
     OpenAi(openai::Config),
     /// Ollama, by its own API.
     Ollama(ollama::Config),
+    /// A server that speaks Anthropic's Messages API.
+    Anthropic(anthropic::Config),
 }
 
 /// How a backend is shown tools.
@@ -81,6 +84,7 @@ impl Kind {
             Self::LlamaServer(_) => "llama_server",
             Self::OpenAi(_) => "openai",
             Self::Ollama(_) => "ollama",
+            Self::Anthropic(_) => "anthropic",
         }
     }
 
@@ -91,6 +95,7 @@ impl Kind {
             // vLLM.
             Self::OpenAi(_) => "http://127.0.0.1:8000",
             Self::Ollama(_) => "http://127.0.0.1:11434",
+            Self::Anthropic(_) => "https://api.anthropic.com",
         }
     }
 
@@ -98,6 +103,7 @@ impl Kind {
     pub fn slot(&self) -> Slot {
         match self {
             Self::LlamaServer(_) | Self::OpenAi(_) | Self::Ollama(_) => Slot::Authorization,
+            Self::Anthropic(_) => Slot::ApiKey,
         }
     }
 
@@ -106,14 +112,14 @@ impl Kind {
         match self {
             Self::LlamaServer(_) | Self::OpenAi(_) => true,
             // Its own chat completions leave out what only its own API can say, such as how long the context is.
-            Self::Ollama(_) => false,
+            Self::Ollama(_) | Self::Anthropic(_) => false,
         }
     }
 
     /// Whether it lists what its models can do, and refuses tools for those that take none.
     pub(super) fn declares_tools(&self) -> bool {
         match self {
-            Self::LlamaServer(_) | Self::OpenAi(_) => false,
+            Self::LlamaServer(_) | Self::OpenAi(_) | Self::Anthropic(_) => false,
             Self::Ollama(_) => true,
         }
     }
@@ -123,7 +129,7 @@ impl Kind {
         match self {
             Self::LlamaServer(config) => config.adapted(request),
             Self::OpenAi(config) => config.adapted(request),
-            Self::Ollama(_) => None,
+            Self::Ollama(_) | Self::Anthropic(_) => None,
         }
     }
 
@@ -134,6 +140,7 @@ impl Kind {
             Self::LlamaServer(config) => Arc::new(LlamaServer::new(target, config.clone())),
             Self::OpenAi(config) => Arc::new(OpenAi::new(target, config.clone())),
             Self::Ollama(config) => Arc::new(Ollama::new(target, config.clone())),
+            Self::Anthropic(config) => Arc::new(Anthropic::new(target, config.clone())),
         }
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! A backend translates and nothing more. What a server cannot do is made up for in `inference`.
 
+pub mod anthropic;
 mod ask;
 mod error;
 pub mod forward;

@@ -55,6 +55,17 @@ pub(super) enum Framing {
 }
 
 impl Framing {
+    /// The framing of a reply that ought to be a stream of events. Some servers do not stream, and some name another type, or none. `None`
+    /// for what can be no answer: a gateway's page.
+    pub(super) fn of_reply(headers: &HeaderMap) -> Option<Self> {
+        let is_page = |kind: &[u8]| kind.get(..9).is_some_and(|begin| begin.eq_ignore_ascii_case(b"text/html"));
+        match Self::of(headers) {
+            Some(Self::Lines) => Some(Self::Lines),
+            None if headers.get(CONTENT_TYPE).is_some_and(|kind| is_page(kind.as_bytes())) => None,
+            _ => Some(Self::EventsOrWhole),
+        }
+    }
+
     /// The framing that the response's content type names, if any.
     pub(super) fn of(headers: &HeaderMap) -> Option<Self> {
         const NAMED: [(&str, Framing); 3] =

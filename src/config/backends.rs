@@ -5,11 +5,10 @@ use std::{collections::HashSet, time::Duration};
 use hyper::Uri;
 use toml::Value;
 
-use super::{keys::Keys, ollama, units};
+use super::{keys::Keys, kind, units};
 use crate::{
     backend::{
-        self, Kind, Tools, llama_server,
-        openai::{self, MaxTokensField},
+        self, Tools,
         router::{self, Candidate},
         target,
     },
@@ -46,9 +45,7 @@ pub(super) fn resolve(keys: &mut Keys<'_>) -> router::Config {
 
 fn backend(keys: &mut Keys<'_>, path: &str, is_only: bool) -> backend::Config {
     let at = |key: &str| format!("{path}.{key}");
-    // What most people run.
-    let kind = keys.take(&at("kind"), LLAMA_SERVER, |value| units::word(value, KINDS));
-    let kind = self::kind(keys, path, kind);
+    let kind = kind::resolve(keys, path);
     let name = keys.take(&at("name"), None, |value| units::text(value).and_then(name).map(Some));
     if name.is_none() && !is_only {
         keys.fault(at("name"), "is missing: every backend needs one where there are several");
@@ -75,44 +72,6 @@ fn backend(keys: &mut Keys<'_>, path: &str, is_only: bool) -> backend::Config {
             // As long as a model takes to load, at first.
             open_for: keys.take(&at("breaker_open"), 10 * SECOND, units::duration),
         },
-    }
-}
-
-const LLAMA_SERVER: &str = "llama_server";
-const KINDS: &[(&str, &str)] = &[(LLAMA_SERVER, LLAMA_SERVER), ("openai", "openai"), ("ollama", "ollama")];
-
-/// The kind called `word`, with the settings that only it has.
-fn kind(keys: &mut Keys<'_>, path: &str, word: &str) -> Kind {
-    match word {
-        "ollama" => Kind::Ollama(ollama::resolve(keys, path)),
-        "openai" => Kind::OpenAi(openai(keys, path)),
-        _ => Kind::LlamaServer(llama_server(keys, path)),
-    }
-}
-
-fn openai(keys: &mut Keys<'_>, path: &str) -> openai::Config {
-    let default = openai::Config::default();
-    openai::Config {
-        max_tokens_field: keys.take(&format!("{path}.max_tokens_field"), default.max_tokens_field, |value| {
-            let words = [
-                ("as_sent", MaxTokensField::AsSent),
-                ("max_tokens", MaxTokensField::MaxTokens),
-                ("max_completion_tokens", MaxTokensField::MaxCompletionTokens),
-            ];
-            units::word(value, &words)
-        }),
-        stream_options: keys.take(&format!("{path}.stream_options"), default.stream_options, units::flag),
-    }
-}
-
-fn llama_server(keys: &mut Keys<'_>, path: &str) -> llama_server::Config {
-    let default = llama_server::Config::default();
-    llama_server::Config {
-        cache_prompt: keys.take(&format!("{path}.cache_prompt"), default.cache_prompt, |value| units::flag(value).map(Some)),
-        slot_affinity: keys.take(&format!("{path}.slot_affinity"), default.slot_affinity, units::flag),
-        load_timeout: keys.take(&format!("{path}.load_timeout"), default.load_timeout, |value| {
-            units::duration_or_off(value).map(Option::unwrap_or_default)
-        }),
     }
 }
 
@@ -316,7 +275,7 @@ mod tests {
         let config = resolved(file, &[("GPU_KEY", "secret-key")]).unwrap();
         assert_eq!(config.backends[0].target.api_key, Some(Secret::new("Bearer secret-key")));
         assert_eq!(config.backends[0].bulkhead.unwrap().inside_max, 1);
-        assert!(!config.backends[0].is_default && matches!(config.backends[1].kind, Kind::OpenAi(_)));
+        assert!(!config.backends[0].is_default && matches!(config.backends[1].kind, backend::Kind::OpenAi(_)));
         let model = &config.models[0];
         let candidate = |backend, model: &str, weight| Candidate { backend, model: model.to_owned(), weight };
         assert_eq!(model.candidates, [candidate(0, "small", 1), candidate(1, "qwen", 3)]);

@@ -6,7 +6,7 @@
 mod backends;
 pub mod env;
 pub mod keys;
-mod ollama;
+mod kind;
 pub mod resolve;
 pub mod units;
 

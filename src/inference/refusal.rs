@@ -37,7 +37,7 @@ const UNPARSED: &str = "Failed to parse input";
 const FROM_THE_BEGINNING: &str = " at pos 0:";
 
 /// Words that only a refused grammar, schema or form is told in.
-const GRAMMAR: [&str; 5] = ["grammar", "json schema", "json_schema", "response_format", "unable to generate parser"];
+const GRAMMAR: [&str; 6] = ["grammar", "json schema", "json_schema", "response_format", "output_config", "unable to generate parser"];
 
 #[cfg(test)]
 mod tests {
@@ -54,6 +54,7 @@ mod tests {
         assert_eq!(refused(400, "Failed to initialize samplers: failed to parse grammar"), Refusal::Grammar);
         assert_eq!(refused(400, "JSON schema error at #/properties/a: cannot resolve $ref"), Refusal::Grammar);
         assert_eq!(refused(400, "response_format is not supported"), Refusal::Grammar);
+        assert_eq!(refused(400, "output_config.format.schema: too many optional parameters"), Refusal::Grammar);
         assert_eq!(refused(400, "the request exceeds the available context size"), Refusal::Other);
         assert_eq!(refused(429, "grammar school is full"), Refusal::Other);
         let said = Refusal::Unparsed("<tool_call>{\"a\": 1}".to_owned());

@@ -33,5 +33,6 @@ mod health;
 
 mod golden;
 
+mod anthropic_backend;
 mod ollama;
 mod prompt_tools;

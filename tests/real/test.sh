@@ -60,6 +60,9 @@ start_real_servers() { # start_real_servers LLAMA-SERVER MODEL
   export LLAMA_URL=http://127.0.0.1:$llama_port
   start_toolgate toolgate "$LLAMA_URL"
   export TOOLGATE_URL=$toolgate_url
+  # The same server by its other API.
+  start_toolgate anthropic-toolgate "$LLAMA_URL" TOOLGATE_BACKEND_KIND=anthropic
+  export ANTHROPIC_TOOLGATE_URL=$toolgate_url
 }
 
 start_real_ollama() { # start_real_ollama BINARY MODELS
@@ -68,15 +71,15 @@ start_real_ollama() { # start_real_ollama BINARY MODELS
   say "starting Ollama $("$1" --version 2>&1 | grep -o '[0-9.]*$' | tail -n 1)"
   start_ollama "$1" "$2" "$port"
   export OLLAMA_URL=http://127.0.0.1:$port
-  TOOLGATE_BACKEND_KIND=ollama start_toolgate ollama-toolgate "$OLLAMA_URL"
+  start_toolgate ollama-toolgate "$OLLAMA_URL" TOOLGATE_BACKEND_KIND=ollama
   export OLLAMA_TOOLGATE_URL=$toolgate_url
 }
 
-start_toolgate() { # start_toolgate NAME BACKEND-URL, which sets toolgate_url
+start_toolgate() { # start_toolgate NAME BACKEND-URL VARIABLE=VALUE…, which sets toolgate_url
   local port
   port=$(free_port)
   toolgate_url=http://127.0.0.1:$port
-  TOOLGATE_LISTEN=127.0.0.1:$port TOOLGATE_BACKEND_URL=$2 start "$1" "$TOOLGATE_BIN" serve
+  TOOLGATE_LISTEN=127.0.0.1:$port TOOLGATE_BACKEND_URL=$2 start "$1" env "${@:3}" "$TOOLGATE_BIN" serve
   await "$1" "$toolgate_url/health/ready" 30
 }
 
@@ -150,14 +153,15 @@ fi
 server=$(part llama-server)
 model=$(part model)
 if [ -z "$server" ] || [ -z "$model" ]; then
-  skip "no llama-server or no model (see above)" "Python client" "Node.js client" "real model" "llm-comply"
+  skip "no llama-server or no model (see above)" "Python client" "Node.js client" "real model" "Anthropic backend, real model" "llm-comply"
 else
   start_real_servers "$server" "$model"
   if [ -z "$python" ]; then
-    skip "no Python with the clients (see above)" "Python client" "real model" "llm-comply"
+    skip "no Python with the clients (see above)" "Python client" "real model" "Anthropic backend, real model" "llm-comply"
   else
     python_group "Python client" python clients/test_openai.py
     python_group "real model" model e2e/test_real_model.py
+    python_group "Anthropic backend, real model" anthropic e2e/test_anthropic_backend.py
     python_group "llm-comply" comply e2e/test_llm_comply.py
   fi
   if [ -z "$node" ]; then

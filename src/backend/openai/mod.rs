@@ -9,7 +9,7 @@ use std::{borrow::Cow, sync::Arc};
 
 use bytes::Bytes;
 use futures_core::future::BoxFuture;
-use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderMap};
+use hyper::header::{ACCEPT, CONTENT_TYPE};
 
 pub(super) use self::{encode::body, translate::Translator};
 use super::{
@@ -124,20 +124,9 @@ pub(super) async fn open(target: &Arc<Target>, prompt: &Prompt, body: Bytes) -> 
     if !response.status().is_success() {
         return Err(target.refusal(response, caller).await);
     }
-    let framing = framing(response.headers()).ok_or(Error::Protocol("it is no chat completion"))?;
+    let framing = Framing::of_reply(response.headers()).ok_or(Error::Protocol("it is no chat completion"))?;
     let translator = Translator::new(Arc::clone(target), Arc::clone(&prompt.request));
     Ok(Opened { body: response.into_body(), framing, translator })
-}
-
-/// How chunks lie in a body of the type that `headers` name. Some servers do not stream, and some name another type, or none. `None` for
-/// what can be no answer: a gateway's page.
-fn framing(headers: &HeaderMap) -> Option<Framing> {
-    let is_page = |kind: &[u8]| kind.get(..9).is_some_and(|begin| begin.eq_ignore_ascii_case(b"text/html"));
-    match Framing::of(headers) {
-        Some(Framing::Lines) => Some(Framing::Lines),
-        None if headers.get(CONTENT_TYPE).is_some_and(|kind| is_page(kind.as_bytes())) => None,
-        _ => Some(Framing::EventsOrWhole),
-    }
 }
 
 #[cfg(test)]

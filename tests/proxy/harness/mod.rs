@@ -1,6 +1,7 @@
 //! The scripted backend, the real proxy and the client between which every test here takes place.
 
 mod client;
+pub(crate) mod messages;
 mod proxy;
 mod reply;
 mod sse;

@@ -81,6 +81,11 @@ impl Reply {
         Self::pieces(200, "application/x-ndjson", lines.iter().map(|line| Bytes::from(format!("{line}\n"))).collect())
     }
 
+    /// Server-sent events, each a piece as it stands.
+    pub(super) fn streaming(frames: Vec<Bytes>) -> Self {
+        Self::pieces(200, "text/event-stream", frames)
+    }
+
     /// A JSON body.
     pub(crate) fn json(status: u16, body: &str) -> Self {
         Self::body(status, "application/json", body)

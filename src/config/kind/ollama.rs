@@ -2,8 +2,8 @@
 
 use toml::Value;
 
-use super::{keys::Keys, units};
 use crate::backend::ollama::{self, NumCtx};
+use crate::config::{keys::Keys, units};
 
 /// The settings of the Ollama whose table is at `path`.
 pub(super) fn resolve(keys: &mut Keys<'_>, path: &str) -> ollama::Config {
