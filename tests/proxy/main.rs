@@ -25,4 +25,6 @@ mod lifecycle;
 
 mod health;
 
+mod messages;
+
 mod golden;

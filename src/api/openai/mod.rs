@@ -25,4 +25,8 @@ impl Dialect for ChatCompletions {
     fn error(&self, problem: &Problem, explain: bool) -> Bytes {
         encode::error(problem, explain)
     }
+
+    fn is_passed_on(&self) -> bool {
+        true
+    }
 }

@@ -20,5 +20,5 @@ pub(in crate::server) async fn ready(state: &State) -> Response<reply::Body> {
         Readiness::NotReady(reason) | Readiness::Unreachable(reason) => reason,
     };
     let problem = Problem::new(Kind::NotReady, format!("The backend is not ready: {reason}.")).with_code("backend_not_ready");
-    reply::problem(&problem, &ChatCompletions, false)
+    reply::problem(&problem, &ChatCompletions, None, false)
 }

@@ -1,0 +1,135 @@
+//! Tools and the choice among them. A schema keeps the client's bytes.
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use serde_json::{json, value::RawValue};
+
+use super::decode::{missing, wrong};
+use crate::{
+    chat::{Problem, Tool, ToolChoice},
+    wire::fields,
+};
+
+/// The tools of a request.
+#[derive(Debug, Default)]
+pub(super) struct Tools {
+    /// OpenAI's list of them; empty bytes when there are none.
+    pub(super) json: Bytes,
+    /// The same, as far as toolgate looks at them.
+    pub(super) list: Vec<Tool>,
+    /// How many were left out.
+    left_out: usize,
+}
+
+/// Which call is wanted.
+#[derive(Debug)]
+pub(super) struct Choice {
+    /// As toolgate has it.
+    pub(super) wanted: ToolChoice,
+    /// As OpenAI has it, where there is something to say.
+    pub(super) json: Option<Bytes>,
+    /// Whether several calls are.
+    pub(super) parallel: bool,
+}
+
+#[derive(Deserialize)]
+struct Given<'a> {
+    #[serde(borrow, rename = "type", default)]
+    kind: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    name: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    description: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    input_schema: Option<&'a RawValue>,
+    #[serde(default)]
+    strict: Option<bool>,
+}
+
+/// A tool in OpenAI's words.
+#[derive(Serialize)]
+struct Written<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    function: Function<'a>,
+}
+
+#[derive(Serialize)]
+struct Function<'a> {
+    name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<&'a RawValue>,
+    parameters: &'a RawValue,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    strict: Option<bool>,
+}
+
+/// Reads the list of tools. Those that only Anthropic's servers or models know are left out.
+pub(super) fn read(list: Option<&Bytes>) -> Result<Tools, Problem> {
+    let Some(list) = list else { return Ok(Tools::default()) };
+    let elements: Vec<&RawValue> = serde_json::from_slice(list).map_err(|_| wrong("tools", "a list of tools"))?;
+    let (mut tools, mut written) = (Tools::default(), Vec::with_capacity(elements.len()));
+    let given: Vec<Given<'_>> = elements.iter().enumerate().map(given).collect::<Result<_, _>>()?;
+    for (index, tool) in given.iter().enumerate() {
+        if let Some(kind) = tool.kind.as_deref().filter(|kind| *kind != "custom") {
+            tracing::warn!(kind, "the tool is left out: only Anthropic's servers and models know it");
+            tools.left_out += 1;
+            continue;
+        }
+        let name = tool.name.as_deref().filter(|name| !name.is_empty()).ok_or_else(|| missing(&format!("tools.{index}.name")))?;
+        let schema = tool.input_schema.ok_or_else(|| missing(&format!("tools.{index}.input_schema")))?;
+        if !schema.get().starts_with('{') {
+            return Err(wrong(&format!("tools.{index}.input_schema"), "a JSON schema"));
+        }
+        tools.list.push(Tool { name: name.to_owned(), parameters: fields::slice(list, schema) });
+        let description = tool.description.filter(|description| description.get().starts_with('"'));
+        let function = Function { name, description, parameters: schema, strict: tool.strict };
+        written.push(Written { kind: "function", function });
+    }
+    if !written.is_empty() {
+        // Strings and raw JSON always serialise.
+        tools.json = serde_json::to_vec(&written).unwrap_or_default().into();
+    }
+    Ok(tools)
+}
+
+fn given<'a>((index, raw): (usize, &&'a RawValue)) -> Result<Given<'a>, Problem> {
+    serde_json::from_str(raw.get()).map_err(|_| wrong(&format!("tools.{index}"), "a tool"))
+}
+
+/// Reads which of `tools` is to be called.
+pub(super) fn choice(raw: Option<&Bytes>, tools: &Tools) -> Result<Choice, Problem> {
+    #[derive(Deserialize)]
+    struct Given<'a> {
+        #[serde(borrow, rename = "type", default)]
+        kind: Cow<'a, str>,
+        #[serde(borrow, default)]
+        name: Option<Cow<'a, str>>,
+        #[serde(default)]
+        disable_parallel_tool_use: Option<bool>,
+    }
+    let Some(raw) = raw else { return Ok(Choice { wanted: ToolChoice::Auto, json: None, parallel: true }) };
+    let given: Given<'_> = serde_json::from_slice(raw).map_err(|_| wrong("tool_choice", "an object with a `type`"))?;
+    let parallel = !given.disable_parallel_tool_use.unwrap_or(false);
+    let (wanted, json) = match given.kind.as_ref() {
+        "auto" => (ToolChoice::Auto, None),
+        "none" => (ToolChoice::None, Some(json!("none"))),
+        // A call cannot be due of tools that are not there.
+        "any" if tools.list.is_empty() && tools.left_out > 0 => (ToolChoice::Auto, None),
+        "any" if tools.list.is_empty() => return Err(Problem::invalid("tool_choice", "`tool_choice` is `any`, but no tools are given.")),
+        "any" => (ToolChoice::Required, Some(json!("required"))),
+        "tool" => {
+            let name = given.name.ok_or_else(|| missing("tool_choice.name"))?.into_owned();
+            if !tools.list.iter().any(|tool| tool.name == name) {
+                let message = format!("`tool_choice.name` is `{name}`, which is not among the tools that the model can be given.");
+                return Err(Problem::invalid("tool_choice.name", message));
+            }
+            let json = json!({"type": "function", "function": {"name": name}});
+            (ToolChoice::Named(name), Some(json))
+        }
+        _ => return Err(wrong("tool_choice.type", "`auto`, `any`, `tool` or `none`")),
+    };
+    Ok(Choice { wanted, json: json.map(|json| json.to_string().into()), parallel })
+}
