@@ -28,10 +28,7 @@ async fn a_call_is_a_block_with_an_object() {
     let (proxy, upstream) = proxy_before([paris()]).await;
     let message = proxy.message_both_ways(&message()).await;
     assert_eq!(message["content"], json!([tool_use("call_1", "get_weather", json!({"city": "Paris"}))]));
-    assert_eq!(
-        (&message["stop_reason"], &message["id"], &message["model"]),
-        (&json!("tool_use"), &json!("msg_up"), &json!("tiny-upstream"))
-    );
+    assert_eq!((&message["stop_reason"], &message["model"]), (&json!("tool_use"), &json!("tiny-upstream")));
     let usage = &message["usage"];
     assert_eq!((&usage["input_tokens"], &usage["cache_read_input_tokens"], &usage["output_tokens"]), (&json!(6), &json!(4), &json!(5)));
     let sent = &upstream.requests()[0];
@@ -77,7 +74,7 @@ async fn thinking_comes_first_for_those_who_asked_for_it() {
     let content = proxy.message_both_ways(&asked).await["content"].clone();
     assert_eq!(content[0], json!({"type": "thinking", "thinking": "Paris, then.", "signature": ""}));
     assert_eq!((content.as_array().unwrap().len(), &content[1]["type"]), (2, &json!("tool_use")));
-    assert_eq!(upstream.requests()[0].json()["chat_template_kwargs"], json!({"enable_thinking": true}));
+    assert_eq!(upstream.requests()[0].json()["thinking_budget_tokens"], 2048);
     let content = proxy.message_both_ways(&message()).await["content"].clone();
     assert_eq!((content.as_array().unwrap().len(), &content[0]["type"]), (1, &json!("tool_use")));
 }
@@ -287,6 +284,24 @@ async fn a_conversation_goes_up_in_openais_words() {
     for absent in ["system", "stop_sequences", "metadata", "context_management", "betas"] {
         assert_eq!(sent[absent], Value::Null, "{absent}");
     }
+}
+
+#[tokio::test]
+async fn no_id_comes_twice_in_a_conversation() {
+    let (proxy, _upstream) = proxy_before([paris()]).await;
+    let first = proxy.message(&message()).await.json();
+    let call = &first["content"][0];
+    let request = message_with(json!({"messages": [
+        {"role": "user", "content": "Weather?"},
+        {"role": "assistant", "content": first["content"]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": call["id"], "content": "rain"}]},
+    ]}));
+    let second = proxy.message(&request).await.json();
+    assert_ne!(second["id"], first["id"]);
+    assert!(second["content"][0]["id"].as_str().unwrap().starts_with("toolu_"), "{second}");
+    let streamed = proxy.message(&message_with(json!({"stream": true, "messages": request["messages"]}))).await;
+    let third = fold_message(&frames(&streamed.body));
+    assert!(third["content"][0]["id"] != second["content"][0]["id"] && third["content"][0]["id"] != call["id"]);
 }
 
 #[tokio::test]

@@ -1,5 +1,7 @@
 //! A whole answer as a `message`, a problem as an `error`.
 
+use std::{borrow::Cow, collections::HashSet};
+
 use bytes::Bytes;
 use serde::Serialize;
 use serde_json::{json, value::RawValue};
@@ -12,17 +14,27 @@ pub(super) struct About {
     /// The model asked for, named where the backend names none.
     pub(super) model: String,
     /// Whether the client wants to see the model's reasoning.
-    pub(super) thinking: bool,
+    pub(super) shows_thinking: bool,
+    /// The calls that the conversation holds already.
+    pub(super) call_ids: HashSet<String>,
     /// Whether the client wants to see what the guardrails did.
     pub(super) explain: bool,
 }
 
+impl About {
+    /// The id of a call. Clients find a result by it: one that the conversation holds already, as of a server that counts anew in every
+    /// reply, is replaced.
+    pub(super) fn id_of<'a>(&self, call: &'a Call) -> Cow<'a, str> {
+        if self.call_ids.contains(&call.id) { Cow::Owned(id::mint("toolu_")) } else { Cow::Borrowed(&call.id) }
+    }
+}
+
 /// The JSON of a whole answer.
 pub(super) fn message(reply: &Reply, about: &About) -> Bytes {
-    let thinking = Some(reply.reasoning.as_str()).filter(|text| about.thinking && !text.is_empty());
+    let thinking = Some(reply.reasoning.as_str()).filter(|text| about.shows_thinking && !text.is_empty());
     let mut content: Vec<Block<'_>> = thinking.map(Block::thinking).into_iter().collect();
     content.extend([&reply.content, &reply.refusal].into_iter().filter(|text| !text.trim().is_empty()).map(|text| Block::text(text)));
-    content.extend(reply.calls.iter().map(Block::call));
+    content.extend(reply.calls.iter().map(|call| Block::call(call, about.id_of(call))));
     let message = Message {
         content,
         stop_reason: Some(stop_reason(reply.finish.unwrap_or(FinishReason::Stop), !reply.refusal.is_empty())),
@@ -103,9 +115,9 @@ pub(super) struct Message<'a> {
 impl Message<'_> {
     /// One that says nothing yet.
     pub(super) fn begun(meta: &Meta, about: &About) -> Self {
-        let id = meta.id.as_deref().map(|id| id.strip_prefix("chatcmpl-").unwrap_or(id));
         Self {
-            id: id.map_or_else(|| id::mint("msg_"), |id| if id.starts_with("msg_") { id.to_owned() } else { format!("msg_{id}") }),
+            // Never the backend's: clients take two messages of one id for one, and some servers give all the same.
+            id: id::mint("msg_"),
             kind: "message",
             role: "assistant",
             model: meta.model.clone().unwrap_or_else(|| about.model.clone()),
@@ -129,7 +141,7 @@ pub(super) enum Block<'a> {
     /// Text.
     Text { text: &'a str, citations: () },
     /// A call.
-    ToolUse { id: &'a str, name: &'a str, input: Input<'a>, caller: Caller },
+    ToolUse { id: Cow<'a, str>, name: &'a str, input: Input<'a>, caller: Caller },
 }
 
 /// The arguments of a call.
@@ -161,23 +173,23 @@ impl<'a> Block<'a> {
     }
 
     /// A call with its arguments.
-    fn call(call: &'a Call) -> Self {
+    fn call(call: &'a Call, id: Cow<'a, str>) -> Self {
         let object = serde_json::from_str::<&RawValue>(&call.arguments).ok().filter(|raw| raw.get().starts_with('{'));
         let input = match object {
             Some(object) => Input::Object(object),
             None if call.arguments.trim().is_empty() => Input::Empty {},
             None => Input::Text(&call.arguments),
         };
-        Self::tool_use(call, input)
+        Self::tool_use(call, id, input)
     }
 
     /// A call whose arguments follow.
-    pub(super) fn call_begun(call: &'a Call) -> Self {
-        Self::tool_use(call, Input::Empty {})
+    pub(super) fn call_begun(call: &'a Call, id: Cow<'a, str>) -> Self {
+        Self::tool_use(call, id, Input::Empty {})
     }
 
-    fn tool_use(call: &'a Call, input: Input<'a>) -> Self {
-        Self::ToolUse { id: &call.id, name: &call.name, input, caller: Caller { kind: "direct" } }
+    fn tool_use(call: &'a Call, id: Cow<'a, str>, input: Input<'a>) -> Self {
+        Self::ToolUse { id, name: &call.name, input, caller: Caller { kind: "direct" } }
     }
 }
 
@@ -258,10 +270,9 @@ mod tests {
 
     #[test]
     fn arguments_that_are_no_object_stay_text() {
-        let about = About { model: "m".to_owned(), thinking: true, explain: false };
         let input = |arguments: &str| {
             let call = Call { id: "c".to_owned(), name: "f".to_owned(), arguments: arguments.to_owned() };
-            let body: Value = serde_json::from_slice(&message(&Reply { calls: vec![call], ..Reply::default() }, &about)).unwrap();
+            let body: Value = serde_json::from_slice(&message(&Reply { calls: vec![call], ..Reply::default() }, &about())).unwrap();
             body["content"][0]["input"].clone()
         };
         assert_eq!(input("{\"a\": 1}"), json!({"a": 1}));
@@ -271,10 +282,17 @@ mod tests {
     }
 
     #[test]
-    fn an_id_is_a_messages() {
-        let about = About { model: "m".to_owned(), thinking: false, explain: false };
-        let id = |id: Option<&str>| Message::begun(&Meta { id: id.map(str::to_owned), ..Meta::default() }, &about).id;
-        assert_eq!((id(Some("chatcmpl-a")).as_str(), id(Some("msg_b")).as_str(), id(Some("c")).as_str()), ("msg_a", "msg_b", "msg_c"));
-        assert!(id(None).starts_with("msg_"));
+    fn ids_are_never_those_of_earlier_answers() {
+        let about = About { call_ids: HashSet::from(["call_0".to_owned()]), ..about() };
+        let call = |id: &str| Call { id: id.to_owned(), name: "f".to_owned(), arguments: String::new() };
+        let reply = Reply { calls: vec![call("call_0"), call("call_1")], ..Reply::default() };
+        let body: Value = serde_json::from_slice(&message(&reply, &about)).unwrap();
+        assert!(body["id"].as_str().unwrap().starts_with("msg_"));
+        assert!(body["content"][0]["id"].as_str().unwrap().starts_with("toolu_"));
+        assert_eq!(body["content"][1]["id"], "call_1");
+    }
+
+    fn about() -> About {
+        About { model: "m".to_owned(), shows_thinking: false, call_ids: HashSet::new(), explain: false }
     }
 }

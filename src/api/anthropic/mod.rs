@@ -16,7 +16,7 @@ use bytes::Bytes;
 
 pub use self::models::models;
 pub use self::tokens::{count, estimate};
-use self::{encode::About, stream::Encoder};
+use self::{decode::Decoded, encode::About, stream::Encoder};
 use super::Dialect;
 use crate::chat::{Problem, Request};
 
@@ -26,8 +26,8 @@ pub struct Messages;
 
 impl Dialect for Messages {
     fn decode(&self, body: &Bytes, explain: bool) -> Result<(Request, Box<dyn super::Encoder>), Problem> {
-        let (request, thinking) = decode::request(body)?;
-        let about = About { model: request.model.clone(), thinking, explain };
+        let Decoded { request, shows_thinking, call_ids } = decode::request(body)?;
+        let about = About { model: request.model.clone(), shows_thinking, call_ids, explain };
         Ok((request, Box::new(Encoder::new(about))))
     }
 

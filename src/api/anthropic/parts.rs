@@ -5,7 +5,10 @@ use std::{borrow::Cow, fmt};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, value::RawValue};
 
-use super::decode::{missing, wrong};
+use super::{
+    decode::{missing, wrong},
+    messages::Seen,
+};
 use crate::chat::{Problem, reply::PARAGRAPH};
 
 /// A content block as far as it is looked at.
@@ -37,6 +40,8 @@ pub(super) struct Block<'a> {
     context: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
     tool_name: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    tool: Option<&'a RawValue>,
     /// The whole block.
     #[serde(skip)]
     raw: &'a str,
@@ -102,12 +107,16 @@ pub(super) fn content(parts: Vec<Part>) -> Content<'static> {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Place {
     /// Its message; the system prompt without one.
-    pub(super) message: Option<usize>,
+    message: Option<usize>,
     /// The block in it.
-    pub(super) block: Option<usize>,
+    block: Option<usize>,
     /// The block in that one.
-    pub(super) inner: Option<usize>,
+    inner: Option<usize>,
+    /// In how many blocks it stands.
+    depth: usize,
 }
+
+const DEPTH_MAX: usize = 3;
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -126,15 +135,19 @@ impl fmt::Display for Place {
 }
 
 impl Place {
+    /// The system prompt.
+    pub(super) const SYSTEM: Self = Self { message: None, block: None, inner: None, depth: 0 };
+
     /// The content of the message at `index`.
     pub(super) fn message(index: usize) -> Self {
-        Self { message: Some(index), block: None, inner: None }
+        Self { message: Some(index), ..Self::SYSTEM }
     }
 
     fn at(self, index: usize) -> Self {
+        let depth = self.depth + 1;
         match self.block {
-            None => Self { block: Some(index), ..self },
-            Some(_) => Self { inner: Some(index), ..self },
+            None => Self { block: Some(index), depth, ..self },
+            Some(_) => Self { inner: Some(index), depth, ..self },
         }
     }
 
@@ -164,20 +177,38 @@ impl Block<'_> {
     }
 
     /// It as a part of a message. A type that nobody knows is shown as it is written, without what only Anthropic can read.
-    pub(super) fn part(&self, place: Place) -> Result<Part, Problem> {
+    pub(super) fn part(&self, place: Place, seen: &mut Seen) -> Result<Part, Problem> {
         match self.kind() {
             "text" => self.text.as_deref().map(Part::text).ok_or_else(|| missing(&place.field("text"))),
             "image" => self.image(place),
-            "document" => self.document(place),
-            "search_result" => self.search_result(place),
-            "tool_reference" => Ok(Part::text(self.tool_name.as_deref().unwrap_or_default())),
-            "mid_conv_system" => Ok(Part::text(reminder(&self.inner_text(place)?))),
+            "document" => self.document(place, seen),
+            "search_result" => self.search_result(place, seen),
+            "tool_reference" => Ok(self.mention(self.tool_name.as_deref(), true, seen)),
+            "tool_addition" => Ok(self.mention(self.referenced().as_deref(), true, seen)),
+            "tool_removal" => Ok(self.mention(self.referenced().as_deref(), false, seen)),
+            "mid_conv_system" => Ok(Part::text(reminder(&self.inner_text(place, seen)?))),
             _ => {
                 let mut block: Value = serde_json::from_str(self.raw).unwrap_or_default();
                 conceal(&mut block);
                 Ok(Part::text(block.to_string()))
             }
         }
+    }
+
+    /// From here on the model is offered a tool, or no longer.
+    fn mention(&self, name: Option<&str>, offered: bool, seen: &mut Seen) -> Part {
+        let name = name.unwrap_or_default();
+        seen.tools.push((name.to_owned(), offered));
+        Part::text(format!("The tool `{name}` {}.", if offered { "can be called now" } else { "can no longer be called" }))
+    }
+
+    /// The name of the tool that is added or removed.
+    fn referenced(&self) -> Option<String> {
+        #[derive(Deserialize)]
+        struct Reference {
+            name: String,
+        }
+        serde_json::from_str::<Reference>(self.tool?.get()).ok().map(|reference| reference.name)
     }
 
     fn image(&self, place: Place) -> Result<Part, Problem> {
@@ -189,11 +220,11 @@ impl Block<'_> {
         Ok(Part::ImageUrl { image_url: Image { url } })
     }
 
-    fn document(&self, place: Place) -> Result<Part, Problem> {
+    fn document(&self, place: Place, seen: &mut Seen) -> Result<Part, Problem> {
         let text = match self.source(place)? {
             Source { kind, data: Some(data), .. } if kind == "text" => data.into_owned(),
             Source { kind, url: Some(url), .. } if kind == "url" => url.into_owned(),
-            Source { kind, content: Some(content), .. } if kind == "content" => text_of(content, place)?,
+            Source { kind, content: Some(content), .. } if kind == "content" => text_of(content, place, seen)?,
             Source { kind, media_type: Some(media), data: Some(data), .. } if kind == "base64" => {
                 let filename = self.title.as_deref().unwrap_or("document").to_owned();
                 return Ok(Part::File { file: File { filename, file_data: format!("data:{media};base64,{data}") } });
@@ -204,15 +235,15 @@ impl Block<'_> {
         Ok(Part::text(lines.into_iter().flatten().collect::<Vec<_>>().join("\n")))
     }
 
-    fn search_result(&self, place: Place) -> Result<Part, Problem> {
+    fn search_result(&self, place: Place, seen: &mut Seen) -> Result<Part, Problem> {
         let source: Option<Cow<'_, str>> = self.source.and_then(|source| serde_json::from_str(source.get()).ok());
-        let text = self.inner_text(place)?;
+        let text = self.inner_text(place, seen)?;
         let lines = [self.title.as_deref(), source.as_deref(), Some(text.as_str())];
         Ok(Part::text(lines.into_iter().flatten().collect::<Vec<_>>().join("\n")))
     }
 
-    fn inner_text(&self, place: Place) -> Result<String, Problem> {
-        self.content.map_or(Ok(String::new()), |content| text_of(content, place))
+    fn inner_text(&self, place: Place, seen: &mut Seen) -> Result<String, Problem> {
+        self.content.map_or(Ok(String::new()), |content| text_of(content, place, seen))
     }
 
     fn source(&self, place: Place) -> Result<Source<'_>, Problem> {
@@ -236,12 +267,21 @@ struct Source<'a> {
 }
 
 /// The texts in a string or in a list of blocks.
-fn text_of(content: &RawValue, place: Place) -> Result<String, Problem> {
+fn text_of(content: &RawValue, place: Place, seen: &mut Seen) -> Result<String, Problem> {
     if content.get().starts_with('"') {
         return serde_json::from_str(content.get()).map_err(|_| wrong(&place.field("content"), "a string"));
     }
-    let texts = blocks(content.get(), place)?.into_iter().filter_map(|(block, _)| block.text.map(Cow::into_owned));
-    Ok(texts.collect::<Vec<_>>().join("\n"))
+    let mut texts = Vec::new();
+    for (block, place) in blocks(content.get(), place)? {
+        // A block in a block in a block is none that the API has.
+        if place.depth > DEPTH_MAX {
+            return Err(wrong(&place.to_string(), "a block of text"));
+        }
+        if let Part::Text { text } = block.part(place, seen)? {
+            texts.push(text);
+        }
+    }
+    Ok(texts.join("\n"))
 }
 
 /// What the system says in mid-conversation, in the user's role: many chat templates refuse its own there.

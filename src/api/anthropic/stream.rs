@@ -87,7 +87,7 @@ impl Encoder {
     }
 
     fn thinking(&mut self, thinking: &str) {
-        if !self.about.thinking {
+        if !self.about.shows_thinking {
             self.unshown += 1;
             if self.unshown.is_multiple_of(UNSHOWN_MAX) {
                 self.room.put_slice(PING);
@@ -113,7 +113,7 @@ impl Encoder {
 
     fn call(&mut self, call: &Call) {
         self.close();
-        let index = self.block(Kind::Call, Block::call_begun(call));
+        let index = self.block(Kind::Call, Block::call_begun(call, self.about.id_of(call)));
         self.calls.push(index);
         self.arguments(self.calls.len() - 1, &call.arguments);
     }
@@ -261,13 +261,15 @@ struct MessageEnd {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use serde_json::Value;
 
     use super::*;
     use crate::{api::Encoder as _, chat::Meta};
 
     fn frames(thinking: bool, events: Vec<Event>) -> Vec<Value> {
-        let mut encoder = Encoder::new(About { model: "m".to_owned(), thinking, explain: false });
+        let mut encoder = Encoder::new(About { model: "m".to_owned(), shows_thinking: thinking, call_ids: HashSet::new(), explain: false });
         let mut written: Vec<u8> = events.into_iter().flat_map(|event| encoder.event(event)).collect();
         written.extend(encoder.end());
         let payload = |frame: &str| {

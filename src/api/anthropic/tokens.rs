@@ -15,7 +15,7 @@ const IMAGE_TOKENS: u64 = 1_600;
 /// About how many tokens the prompt of a request has: the bytes of all its words over four, and a fixed number for each image. Fails as
 /// reading the request does.
 pub fn estimate(body: &Bytes) -> Result<u64, Problem> {
-    let (request, _) = decode::request(body)?;
+    let request = decode::request(body)?.request;
     let parts = [&request.messages, &request.tools_json];
     let weights = parts.into_iter().filter_map(|json| serde_json::from_slice(json).ok()).map(|json| weight(&json));
     let weight = weights.fold(Weight::default(), Weight::with);

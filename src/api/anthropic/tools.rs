@@ -6,7 +6,10 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::{json, value::RawValue};
 
-use super::decode::{missing, wrong};
+use super::{
+    decode::{missing, wrong},
+    messages::Seen,
+};
 use crate::{
     chat::{Problem, Tool, ToolChoice},
     wire::fields,
@@ -46,6 +49,8 @@ struct Given<'a> {
     input_schema: Option<&'a RawValue>,
     #[serde(default)]
     strict: Option<bool>,
+    #[serde(default)]
+    defer_loading: Option<bool>,
 }
 
 /// A tool in OpenAI's words.
@@ -58,7 +63,7 @@ struct Written<'a> {
 
 #[derive(Serialize)]
 struct Function<'a> {
-    name: &'a str,
+    name: Cow<'a, str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     description: Option<&'a RawValue>,
     parameters: &'a RawValue,
@@ -66,37 +71,49 @@ struct Function<'a> {
     strict: Option<bool>,
 }
 
-/// Reads the list of tools. Those that only Anthropic's servers or models know are left out.
-pub(super) fn read(list: Option<&Bytes>) -> Result<Tools, Problem> {
+/// Reads the list of tools. Those that only Anthropic's servers or models know are left out, and those that the model is to learn of
+/// later in the conversation stand behind the others: what it has read of them already need not be read again.
+pub(super) fn read(list: Option<&Bytes>, seen: &Seen) -> Result<Tools, Problem> {
     let Some(list) = list else { return Ok(Tools::default()) };
     let elements: Vec<&RawValue> = serde_json::from_slice(list).map_err(|_| wrong("tools", "a list of tools"))?;
-    let (mut tools, mut written) = (Tools::default(), Vec::with_capacity(elements.len()));
-    let given: Vec<Given<'_>> = elements.iter().enumerate().map(given).collect::<Result<_, _>>()?;
-    for (index, tool) in given.iter().enumerate() {
+    let (mut left_out, mut searches) = (0, false);
+    let mut own = Vec::with_capacity(elements.len());
+    for (index, raw) in elements.into_iter().enumerate() {
+        let tool: Given<'_> = serde_json::from_str(raw.get()).map_err(|_| wrong(&format!("tools.{index}"), "a tool"))?;
         if let Some(kind) = tool.kind.as_deref().filter(|kind| *kind != "custom") {
             tracing::warn!(kind, "the tool is left out: only Anthropic's servers and models know it");
-            tools.left_out += 1;
+            left_out += 1;
+            searches |= kind.starts_with("tool_search_");
             continue;
         }
-        let name = tool.name.as_deref().filter(|name| !name.is_empty()).ok_or_else(|| missing(&format!("tools.{index}.name")))?;
+        let name = tool.name.filter(|name| !name.is_empty()).ok_or_else(|| missing(&format!("tools.{index}.name")))?;
         let schema = tool.input_schema.ok_or_else(|| missing(&format!("tools.{index}.input_schema")))?;
         if !schema.get().starts_with('{') {
             return Err(wrong(&format!("tools.{index}.input_schema"), "a JSON schema"));
         }
-        tools.list.push(Tool { name: name.to_owned(), parameters: fields::slice(list, schema) });
         let description = tool.description.filter(|description| description.get().starts_with('"'));
         let function = Function { name, description, parameters: schema, strict: tool.strict };
-        written.push(Written { kind: "function", function });
+        own.push((Written { kind: "function", function }, tool.defer_loading.unwrap_or(false)));
     }
-    if !written.is_empty() {
-        // Strings and raw JSON always serialise.
-        tools.json = serde_json::to_vec(&written).unwrap_or_default().into();
-    }
-    Ok(tools)
+    // Nobody else would find them.
+    own.iter_mut().for_each(|(_, deferred)| *deferred &= !searches);
+    let written = offered(own, seen);
+    let tool =
+        |tool: &Written<'_>| Tool { name: tool.function.name.to_string(), parameters: fields::slice(list, tool.function.parameters) };
+    let list = written.iter().map(tool).collect();
+    // Strings and raw JSON always serialise.
+    let json = if written.is_empty() { Bytes::new() } else { serde_json::to_vec(&written).unwrap_or_default().into() };
+    Ok(Tools { json, list, left_out })
 }
 
-fn given<'a>((index, raw): (usize, &&'a RawValue)) -> Result<Given<'a>, Problem> {
-    serde_json::from_str(raw.get()).map_err(|_| wrong(&format!("tools.{index}"), "a tool"))
+/// The tools that the model may call at this point of the conversation. Each comes with whether it is deferred.
+fn offered<'a>(tools: Vec<(Written<'a>, bool)>, seen: &Seen) -> Vec<Written<'a>> {
+    let mention = |tool: &Written<'_>| seen.tools.iter().rfind(|(name, _)| *name == tool.function.name).map(|(_, offered)| *offered);
+    let may_be_called = |(tool, deferred): &(Written<'_>, bool)| mention(tool).unwrap_or(!deferred);
+    let (mut later, mut offered): (Vec<_>, Vec<_>) = tools.into_iter().filter(may_be_called).partition(|(_, deferred)| *deferred);
+    later.sort_by_key(|(tool, _)| seen.tools.iter().position(|(name, _)| *name == tool.function.name));
+    offered.append(&mut later);
+    offered.into_iter().map(|(tool, _)| tool).collect()
 }
 
 /// Reads which of `tools` is to be called.

@@ -54,8 +54,8 @@ impl Proxy {
         assert_eq!((streamed.status, streamed.header("content-type")), (200, "text/event-stream"), "{}", streamed.text());
         let (mut whole, mut streamed) = (whole.json(), fold_message(&frames(&streamed.body)));
         for message in [&mut whole, &mut streamed] {
-            let mark = message["id"].as_str().unwrap();
-            assert!(mark.starts_with("msg_"), "{mark}");
+            let id = message["id"].take();
+            assert!(id.as_str().unwrap().starts_with("msg_"), "{id}");
             for block in message["content"].as_array_mut().unwrap() {
                 if block["id"].as_str().is_some_and(|id| id.len() == "call_".len() + 16) {
                     block["id"] = json!("minted");
