@@ -19,7 +19,10 @@ pub trait Dialect: Sync {
     /// The body of an error answer. With `explain` it tells what the guardrails tried.
     fn error(&self, problem: &Problem, explain: bool) -> Bytes;
 
-    /// The same, with the id of the request where the format has a place for it.
+    /// Whether the client's bytes are a chat completion that a backend understands as they are.
+    fn is_native(&self) -> bool;
+
+    /// As [`Self::error`], with the id of the request where the format has a place for it.
     fn error_of(&self, problem: &Problem, _request_id: &str, explain: bool) -> Bytes {
         self.error(problem, explain)
     }
@@ -27,11 +30,6 @@ pub trait Dialect: Sync {
     /// The header in which clients of this format look for the request's id, beside `x-request-id`.
     fn request_id_header(&self) -> Option<&'static str> {
         None
-    }
-
-    /// Whether a request is what a backend reads already: its bytes and its query may be passed on as they are.
-    fn is_passed_on(&self) -> bool {
-        false
     }
 }
 

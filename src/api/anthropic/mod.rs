@@ -35,6 +35,10 @@ impl Dialect for Messages {
         encode::error(problem, None, explain)
     }
 
+    fn is_native(&self) -> bool {
+        false
+    }
+
     fn error_of(&self, problem: &Problem, request_id: &str, explain: bool) -> Bytes {
         encode::error(problem, Some(request_id), explain)
     }

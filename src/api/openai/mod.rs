@@ -26,7 +26,7 @@ impl Dialect for ChatCompletions {
         encode::error(problem, explain)
     }
 
-    fn is_passed_on(&self) -> bool {
+    fn is_native(&self) -> bool {
         true
     }
 }

@@ -29,7 +29,7 @@ pub(in crate::server) async fn complete(
     let (mut request, encoder) = dialect.decode(&body, headers::explain(&head.headers))?;
     request.credential = headers::credential(&head.headers);
     let guards = agent::guards(&request, guardrails);
-    if dialect.is_passed_on() {
+    if dialect.is_native() {
         if !guards {
             return pass(state, &head, &request, body).await;
         }
