@@ -4,6 +4,8 @@
 
 pub mod openai;
 
+pub mod anthropic;
+
 use bytes::Bytes;
 
 use crate::chat::{Event, Problem, Reply, Request};
@@ -16,6 +18,19 @@ pub trait Dialect: Sync {
 
     /// The body of an error answer. With `explain` it tells what the guardrails tried.
     fn error(&self, problem: &Problem, explain: bool) -> Bytes;
+
+    /// Whether the client's bytes are a chat completion that a backend understands as they are.
+    fn is_native(&self) -> bool;
+
+    /// As [`Self::error`], with the id of the request where the format has a place for it.
+    fn error_of(&self, problem: &Problem, _request_id: &str, explain: bool) -> Bytes {
+        self.error(problem, explain)
+    }
+
+    /// The header in which clients of this format look for the request's id, beside `x-request-id`.
+    fn request_id_header(&self) -> Option<&'static str> {
+        None
+    }
 }
 
 /// Writes the answer to one request, whole or as frames.

@@ -36,7 +36,13 @@ impl Service<Request<Incoming>> for Handler {
         let dialect = router::dialect(request.uri().path());
         let span = tracing::debug_span!("request", id = ?id, method = %request.method(), path = request.uri().path());
         let answer = async move {
-            let mut response = router::route(&state, request).await.unwrap_or_else(|problem| reply::problem(&problem, dialect, explain));
+            let mut response = match router::route(&state, request).await {
+                Ok(response) => response,
+                Err(problem) => reply::problem(&problem, dialect, Some(&id), explain),
+            };
+            if let Some(name) = dialect.request_id_header() {
+                response.headers_mut().insert(name, id.clone());
+            }
             response.headers_mut().insert(headers::REQUEST_ID, id);
             tracing::debug!(status = response.status().as_u16(), "answered");
             Ok(response)

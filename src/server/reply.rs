@@ -48,10 +48,14 @@ where
     response.map(|body| body.map_err(Into::into).boxed_unsync())
 }
 
-/// `problem` with its status, in the form of `dialect`.
-pub(super) fn problem(problem: &Problem, dialect: &dyn Dialect, explain: bool) -> Response<Body> {
+/// `problem` with its status, in the form of `dialect`, about the request of that id.
+pub(super) fn problem(problem: &Problem, dialect: &dyn Dialect, id: Option<&HeaderValue>, explain: bool) -> Response<Body> {
     let status = error::status(problem.kind);
-    let mut response = json(status, dialect.error(problem, explain));
+    let body = match id.and_then(|id| id.to_str().ok()) {
+        Some(id) => dialect.error_of(problem, id, explain),
+        None => dialect.error(problem, explain),
+    };
+    let mut response = json(status, body);
     if let Some(report) = &problem.report {
         headers::report(response.headers_mut(), report);
     }

@@ -79,11 +79,17 @@ class Exchange(BaseHTTPRequestHandler):
         if self.path == "/health":
             self.send_json(200, {"status": "ok"})
         else:
-            self.send_json(404, {"error": {"message": "not scripted", "type": "not_found_error", "param": None, "code": 404}})
+            self.send_not_found()
 
     def do_POST(self):
         self.body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        SCRIPTS[self.body["model"]](self)
+        if self.path == "/v1/chat/completions":
+            SCRIPTS[self.body["model"]](self)
+        else:
+            self.send_not_found()
+
+    def send_not_found(self):
+        self.send_json(404, {"error": {"message": "not scripted", "type": "not_found_error", "param": None, "code": 404}})
 
     def send_json(self, status, body):
         payload = json.dumps(body).encode()

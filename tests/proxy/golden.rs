@@ -1,11 +1,11 @@
-//! Whole exchanges from files: `tests/golden/*.json` hold a request and the backend's replies, the snapshot beside them what went
+//! Whole exchanges from files: `tests/golden/*.json` hold a request (with its `path`, where that is not the usual one) and the backend's replies, the snapshot beside them what went
 //! upstream and what came back. Adding a case is adding a file; `INSTA_UPDATE=always` writes its snapshot.
 
 use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Proxy, Recorded, Reply, Upstream, events};
+use crate::harness::{Proxy, Recorded, Reply, Upstream, events, frames};
 
 #[tokio::test]
 async fn every_case_is_answered_as_written_down() {
@@ -32,8 +32,13 @@ async fn play(case: &Value) -> Value {
     let proxy = Proxy::start(&upstream).await;
     let headers: Vec<_> =
         case["headers"].as_object().into_iter().flatten().map(|(name, value)| (name.as_str(), value.as_str().unwrap())).collect();
-    let answer = proxy.ask_with(&case["request"], &headers).await;
-    let body = if answer.header("content-type") == "text/event-stream" { Value::from(events(&answer.body)) } else { answer.json() };
+    let path = case["path"].as_str().unwrap_or("/v1/chat/completions");
+    let answer = proxy.client.send("POST", path, &headers, case["request"].to_string()).await;
+    let body = match answer.header("content-type") {
+        "text/event-stream" if path == "/v1/messages" => Value::from(frames(&answer.body)),
+        "text/event-stream" => Value::from(events(&answer.body)),
+        _ => answer.json(),
+    };
     let sent: Vec<_> = upstream.requests().iter().map(Recorded::json).collect();
     let sent = attempts(&sent);
     let ours: Value = answer.headers.iter().filter(|(name, _)| is_ours(name.as_str())).map(header).collect();
@@ -82,7 +87,7 @@ fn reply(script: &Value) -> Reply {
 }
 
 fn is_ours(name: &str) -> bool {
-    name.starts_with("x-toolgate-") || name == "x-request-id" || name == "retry-after" || name == "content-type"
+    name.starts_with("x-toolgate-") || name == "x-request-id" || name == "request-id" || name == "retry-after" || name == "content-type"
 }
 
 fn header((name, value): (&hyper::header::HeaderName, &hyper::header::HeaderValue)) -> (String, Value) {

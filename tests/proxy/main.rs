@@ -31,6 +31,8 @@ mod lifecycle;
 
 mod health;
 
+mod messages;
+
 mod golden;
 
 mod anthropic_backend;

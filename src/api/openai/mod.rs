@@ -26,4 +26,8 @@ impl Dialect for ChatCompletions {
     fn error(&self, problem: &Problem, explain: bool) -> Bytes {
         encode::error(problem, explain)
     }
+
+    fn is_native(&self) -> bool {
+        true
+    }
 }

@@ -4,7 +4,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use http_body_util::Limited;
 use hyper::{Response, body::Incoming};
 
-use super::{Router, Served, held::Held, tour};
+use super::{Router, Served, held::Held, member::Stay, tour};
 use crate::{
     backend::{Error, forward::Forward},
     chat::Request,
@@ -44,18 +44,30 @@ impl Router {
     /// Passes any other request on. Any status is an answer. It goes to the first backend that has the `model` which it names, else to the
     /// main one; it is not sent twice.
     pub async fn forward(&self, model: Option<String>, forward: &Forward<'_>, body: Bytes) -> Result<Response<Held>, Error> {
+        let (stay, body) = self.place(model, body).await?;
+        let response = stay.member.target.forward(forward, body).await?;
+        Ok(response.map(|body| Held::new(body, stay)))
+    }
+
+    /// Passes a request on as [`Self::forward`] does, but makes an error status an [`Error::Status`].
+    pub async fn forward_success(&self, model: Option<String>, forward: &Forward<'_>, body: Bytes) -> Result<Response<Held>, Error> {
+        let (stay, body) = self.place(model, body).await?;
+        let response = stay.member.target.forward_success(forward, body).await?;
+        Ok(response.map(|body| Held::new(body, stay)))
+    }
+
+    /// A place at the backend that has `model`, and the body that names it there.
+    async fn place(&self, model: Option<String>, body: Bytes) -> Result<(Stay, Bytes), Error> {
         let request = Request { model: model.unwrap_or_default(), ..Request::default() };
         let tour = if request.model.is_empty() { None } else { self.tour(&request, &Served::default()).await.ok() };
-        let (stay, body) = match tour {
+        match tour {
             Some(mut tour) => {
                 let (stay, stop) = tour.next().await?;
                 let body = if stop.candidate.model == request.model { body } else { renamed(&body, &stop.candidate.model) };
-                (stay, body)
+                Ok((stay, body))
             }
-            None => (self.main()?.enter().await?, body),
-        };
-        let response = stay.member.target.forward(forward, body).await?;
-        Ok(response.map(|body| Held::new(body, stay)))
+            None => Ok((self.main()?.enter().await?, body)),
+        }
     }
 
     /// Passes a request on to the main backend, its body as it arrives.

@@ -10,7 +10,7 @@ use hyper::{Request, Response, StatusCode, body::Incoming, http::request::Parts}
 
 use super::forward::with_query;
 use crate::{
-    agent::{self, Run},
+    agent::{self, Guardrails, Run},
     api::{Dialect, Encoder},
     backend::forward::Forward,
     chat::{Event, Problem, Reply},
@@ -28,10 +28,18 @@ pub(in crate::server) async fn complete(
     let body = body::collect(incoming, &state.config).await?;
     let (mut request, encoder) = dialect.decode(&body, headers::explain(&head.headers))?;
     request.credential = headers::credential(&head.headers);
-    if !agent::guards(&request, guardrails) && state.router.is_native(&request) {
-        return pass(state, &head, &request, body).await;
+    let guards = agent::guards(&request, guardrails);
+    if dialect.is_native() {
+        if !guards && state.router.is_native(&request) {
+            return pass(state, &head, &request, body).await;
+        }
+        request.query = head.uri.query().map(str::to_owned);
     }
-    request.query = head.uri.query().map(str::to_owned);
+    if request.choices != 1 && !guards {
+        return Err(Problem::invalid("n", "The backend gives one choice only: leave `n` out, or ask several times."));
+    }
+    // What cannot be passed on is run all the same, with nothing to guard.
+    let guardrails = if guards { guardrails } else { Guardrails::NONE };
     let stream = request.stream;
     let run = state.agent.run(request, guardrails);
     if stream { answer_stream(state, run, encoder).await } else { answer(run, encoder).await }

@@ -31,7 +31,7 @@ pub(in crate::server) async fn to(state: &State, request: Request<Incoming>, pat
 }
 
 /// The model that a JSON body names.
-fn model(body: &[u8]) -> Option<String> {
+pub(super) fn model(body: &[u8]) -> Option<String> {
     #[derive(Deserialize)]
     struct Named {
         #[serde(default)]

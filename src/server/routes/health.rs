@@ -23,5 +23,5 @@ pub(in crate::server) async fn ready(state: &State) -> Response<reply::Body> {
     let reasons: Vec<String> =
         backends.iter().map(|backend| format!("{}: {}", backend.name, backend.reason.as_deref().unwrap_or("no reason given"))).collect();
     let problem = Problem::new(Kind::NotReady, format!("The backend is not ready: {}.", reasons.join("; "))).with_code("backend_not_ready");
-    reply::problem(&problem, &ChatCompletions, false)
+    reply::problem(&problem, &ChatCompletions, None, false)
 }

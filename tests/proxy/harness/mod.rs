@@ -1,5 +1,6 @@
 //! The scripted backend, the real proxy and the client between which every test here takes place.
 
+mod anthropic;
 mod client;
 pub(crate) mod messages;
 mod proxy;
@@ -11,6 +12,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+pub(crate) use self::anthropic::{fold_message, frames, message, message_with};
 pub(crate) use self::client::{Answer, Client, Raw, Streaming};
 pub(crate) use self::proxy::Proxy;
 pub(crate) use self::reply::Reply;
