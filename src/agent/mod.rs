@@ -35,8 +35,9 @@ impl Agent {
         self.engine.guardrails()
     }
 
-    /// Starts a run. Nothing is sent before the stream is polled.
+    /// Starts a run. Nothing is sent before the stream is polled. A request that there is nothing to guard about is run without guardrails.
     pub fn run(&self, request: Request, guardrails: Guardrails) -> Run {
+        let guardrails = if guards(&request, guardrails) { guardrails } else { Guardrails::NONE };
         run::start(&self.engine, request, guardrails)
     }
 }

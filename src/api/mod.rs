@@ -3,6 +3,7 @@
 //! Inside, a request is one of OpenAI's chat completions, whatever it came as: another dialect writes those fields when it reads.
 
 pub mod openai;
+pub mod responses;
 
 use bytes::Bytes;
 
@@ -16,6 +17,9 @@ pub trait Dialect: Sync {
 
     /// The body of an error answer. With `explain` it tells what the guardrails tried.
     fn error(&self, problem: &Problem, explain: bool) -> Bytes;
+
+    /// Whether the client's bytes are a chat completion that a backend understands as they are.
+    fn is_native(&self) -> bool;
 }
 
 /// Writes the answer to one request, whole or as frames.

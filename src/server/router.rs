@@ -4,13 +4,19 @@ use hyper::{Method, Request, Response, body::Incoming};
 
 use super::{State, reply, routes};
 use crate::{
-    api::{Dialect, openai::ChatCompletions},
+    api::{Dialect, openai::ChatCompletions, responses::Responses},
     chat::{Problem, problem::Kind},
 };
 
 /// The dialect of those who ask for `path`, in which they are told of failures too.
-pub(super) fn dialect(_path: &str) -> &'static dyn Dialect {
-    &ChatCompletions
+pub(super) fn dialect(path: &str) -> &'static dyn Dialect {
+    if is_responses(path) { &Responses } else { &ChatCompletions }
+}
+
+/// `/v1/responses` and what is below it.
+fn is_responses(path: &str) -> bool {
+    let below = ["/v1/responses", "/responses"].into_iter().find_map(|base| path.strip_prefix(base));
+    below.is_some_and(|below| below.is_empty() || below.starts_with('/'))
 }
 
 /// Answers `request`, or says why not.
@@ -21,6 +27,12 @@ pub(super) async fn route(state: &State, request: Request<Incoming>) -> Result<R
             routes::chat::complete(state, &ChatCompletions, request).await
         }
         "/v1/chat/completions" | "/chat/completions" => Err(wrong_method("POST")),
+        "/v1/responses" | "/responses" if request.method() == Method::POST => routes::chat::complete(state, &Responses, request).await,
+        "/v1/responses" | "/responses" => Err(wrong_method("POST")),
+        path if is_responses(path) => {
+            let message = format!("There is nothing at {} {path}: responses are not stored here.", request.method());
+            Err(Problem::new(Kind::NotFound, message).with_code("not_found"))
+        }
         "/health/live" if get => Ok(routes::health::live()),
         "/health" | "/health/ready" if get => Ok(routes::health::ready(state).await),
         "/models" if get => routes::forward::to(state, request, "/v1/models").await,

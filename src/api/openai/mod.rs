@@ -1,6 +1,6 @@
 //! OpenAI's chat completions, after the API reference 2.3.0.
 
-mod decode;
+pub(super) mod decode;
 mod encode;
 mod stream;
 
@@ -24,5 +24,9 @@ impl Dialect for ChatCompletions {
 
     fn error(&self, problem: &Problem, explain: bool) -> Bytes {
         encode::error(problem, explain)
+    }
+
+    fn is_native(&self) -> bool {
+        true
     }
 }

@@ -28,7 +28,7 @@ pub(in crate::server) async fn complete(
     let body = body::collect(incoming, &state.config).await?;
     let (mut request, encoder) = dialect.decode(&body, headers::explain(&head.headers))?;
     request.credential = headers::credential(&head.headers);
-    if !agent::guards(&request, guardrails) {
+    if dialect.is_native() && !agent::guards(&request, guardrails) {
         return pass(state, &head, &request, body).await;
     }
     request.query = head.uri.query().map(str::to_owned);
