@@ -26,3 +26,5 @@ mod lifecycle;
 mod health;
 
 mod golden;
+
+mod responses;

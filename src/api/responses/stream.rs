@@ -26,7 +26,7 @@ pub(super) struct Encoder {
     items: Vec<Item>,
     /// Whether the last item is reasoning or a message that goes on.
     is_open: bool,
-    /// Sent with the text that they belong to, which comes next.
+    /// Sent with the text that they belong to, which comes next, or at its end.
     logprobs: Vec<Box<RawValue>>,
     finish: Option<FinishReason>,
     usage: Usage,
@@ -173,6 +173,12 @@ impl Encoder {
     fn close(&mut self, status: Status) {
         if !std::mem::take(&mut self.is_open) {
             return;
+        }
+        // Those of text that was shown while it came are known when it is settled.
+        if let Some(Item::Message { parts, .. }) = self.items.last_mut()
+            && let Some(part) = parts.last_mut()
+        {
+            part.logprobs.append(&mut self.logprobs);
         }
         self.end_part();
         self.frame("response.output_item.done", |frame, item| *frame = Frame::whole(frame.output_index, item.wire(status)));
