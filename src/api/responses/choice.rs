@@ -107,7 +107,7 @@ mod tests {
 
     fn choice(value: &str) -> Result<Choice, Problem> {
         let tools = r#"[{"name":"f"},{"type":"custom","name":"c"},{"type":"local_shell"},{"type":"namespace","name":"n","tools":[{"name":"f"}]},{"type":"web_search"}]"#;
-        read(value, &Tools::read(&Bytes::from_static(tools.as_bytes())).unwrap())
+        read(value, &Tools::read(&[("tools".to_owned(), Bytes::from_static(tools.as_bytes()))]).unwrap())
     }
 
     #[test]

@@ -8,7 +8,7 @@ use super::{choice, echo, encode::About, items, object::Object, tools::Tools};
 use crate::{
     api::openai::decode::not_an_object,
     chat::{Problem, Request},
-    wire::fields,
+    wire::{fields, openai::Text},
 };
 
 /// Reads a request, and what its answer has to know of it. Fails with a `param` where one field is to blame.
@@ -21,7 +21,7 @@ pub(super) fn request(body: &Bytes) -> Result<(Request, About), Problem> {
     request.model = model.and_then(|model| serde_json::from_str(model).ok()).unwrap_or_default();
     request.stream = optional(&given, "stream", "a boolean")?.unwrap_or(false);
     request.parallel_tool_calls = optional(&given, "parallel_tool_calls", "a boolean")?.unwrap_or(true);
-    let tools = raw(&given, "tools").map_or_else(|| Ok(Tools::default()), Tools::read)?;
+    let tools = Tools::read(&lists_of_tools(&given))?;
     let mut written = Fields(Vec::with_capacity(given.len() + 4));
     written.add_some("model", model);
     request.messages = written.add("messages", messages(&given, &tools)?);
@@ -77,6 +77,33 @@ fn messages(given: &[(String, Bytes)], tools: &Tools) -> Result<String, Problem>
     let input = input.ok_or_else(|| Problem::invalid("input", "`input` is missing.").with_code("missing_required_parameter"))?;
     items::messages(instructions, &input, tools)
 }
+
+/// The request's tools, and those that come later in its input, each list with its place.
+fn lists_of_tools(given: &[(String, Bytes)]) -> Vec<(String, Bytes)> {
+    #[derive(Deserialize)]
+    struct Item<'a> {
+        #[serde(borrow, rename = "type", default)]
+        kind: Option<Text<'a>>,
+        #[serde(borrow, default)]
+        tools: Option<&'a RawValue>,
+    }
+    let own = raw(given, "tools").cloned().unwrap_or_else(|| Bytes::from_static(b"[]"));
+    let mut lists = vec![("tools".to_owned(), own)];
+    // Few clients send such items, so the input is seldom read twice.
+    let Some(input) = raw(given, "input").filter(|input| memchr::memmem::find(input, ADDITIONAL_TOOLS.as_bytes()).is_some()) else {
+        return lists;
+    };
+    let items: Vec<&RawValue> = serde_json::from_slice(input).unwrap_or_default();
+    for (index, raw) in items.into_iter().enumerate() {
+        let Ok(item) = serde_json::from_str::<Item<'_>>(raw.get()) else { continue };
+        let tools = item.tools.filter(|_| item.kind.is_some_and(|kind| kind.0 == ADDITIONAL_TOOLS));
+        lists.extend(tools.map(|tools| (format!("input[{index}].tools"), fields::slice(input, tools))));
+    }
+    lists
+}
+
+/// The type of an item that offers more tools.
+const ADDITIONAL_TOOLS: &str = "additional_tools";
 
 /// The tools that the model may call, and which of them it shall call.
 fn offer(request: &mut Request, given: &[(String, Bytes)], tools: &Tools, written: &mut Fields) -> Result<(), Problem> {
@@ -287,6 +314,18 @@ mod tests {
         assert_eq!((request.tool_choice, request.messages), (ToolChoice::Required, Bytes::from_static(b"[]")));
         assert_eq!((request.tools[0].name.as_str(), &request.tools[0].parameters[..]), ("f", &b"{ }"[..]));
         assert_eq!(request.fields.iter().find(|(name, _)| name == "tools").unwrap().1, request.tools_json);
+    }
+
+    #[test]
+    fn tools_in_the_input_are_offered_too() {
+        let item = json!({"type": "additional_tools", "role": "developer", "tools": [{"type": "namespace", "name": "n", "tools": [{"name": "g", "parameters": {}}]}]});
+        let body = json!({"input": [item, {"role": "user", "content": "hi"}], "tools": [{"name": "f"}]});
+        let request = read(&body.to_string()).unwrap();
+        let tools: Vec<_> = request.tools.iter().map(|tool| (tool.name.as_str(), &tool.parameters[..])).collect();
+        assert_eq!(tools, [("f", &b""[..]), ("g", b"{}")]);
+        assert_eq!(request.messages, r#"[{"role":"user","content":"hi"}]"#);
+        let problem = read(r#"{"input":[{"type":"additional_tools","tools":[{"type":"function"}]}]}"#).unwrap_err();
+        assert_eq!(problem.param.as_deref(), Some("input[0].tools[0].name"));
     }
 
     #[test]

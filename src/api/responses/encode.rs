@@ -132,7 +132,8 @@ pub(super) fn code(problem: &Problem) -> &str {
 fn usage(usage: Usage) -> String {
     let counts = json!({
         "input_tokens": usage.prompt_tokens,
-        "input_tokens_details": {"cached_tokens": usage.cached_tokens},
+        // Official packages want both; no backend tells the second.
+        "input_tokens_details": {"cached_tokens": usage.cached_tokens, "cache_write_tokens": 0},
         "output_tokens": usage.completion_tokens,
         "output_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
         "total_tokens": usage.total_tokens(),

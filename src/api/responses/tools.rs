@@ -47,18 +47,22 @@ pub(super) struct Tools {
 }
 
 impl Tools {
-    /// Reads the JSON array `list`. Fails with a `param` where one tool is to blame.
-    pub(super) fn read(list: &Bytes) -> Result<Self, Problem> {
-        let wrong = || Problem::invalid("tools", "`tools` must be a list of tools.");
-        let elements: Vec<&RawValue> = serde_json::from_slice(list).map_err(|_| wrong())?;
+    /// Reads JSON arrays of tools, each with its place in the request. Those of the first are repeated to the client. Fails with a `param`
+    /// where one tool is to blame.
+    pub(super) fn read(lists: &[(String, Bytes)]) -> Result<Self, Problem> {
         let (mut declared, mut echo) = (Vec::new(), Vec::new());
-        for (index, raw) in elements.into_iter().enumerate() {
-            let known = declared.len();
-            declare(raw, None, &format!("tools[{index}]"), &mut declared)?;
-            echo.extend(declared.get(known..).filter(|new| !new.is_empty()).map(|new| repeated(raw, new)));
+        for (number, (at, list)) in lists.iter().enumerate() {
+            let wrong = |_| Problem::invalid(at, format!("`{at}` must be a list of tools."));
+            let elements: Vec<&RawValue> = serde_json::from_slice(list).map_err(wrong)?;
+            for (index, raw) in elements.into_iter().enumerate() {
+                let known = declared.len();
+                declare((list, raw), None, &format!("{at}[{index}]"), &mut declared)?;
+                let new = declared.get(known..).filter(|new| !new.is_empty() && number == 0);
+                echo.extend(new.map(|new| repeated(raw, new)));
+            }
         }
-        let mut names = unique_names(&declared).into_iter();
-        let list = declared.iter().map(|tool| tool.build(names.next().unwrap_or_default(), list)).collect();
+        let names = unique_names(&declared);
+        let list = declared.iter().zip(names).map(|(tool, name)| tool.build(name)).collect();
         Ok(Self { list, echo })
     }
 
@@ -97,6 +101,8 @@ struct Declared<'a> {
     kind: Kind,
     name: String,
     namespace: Option<String>,
+    /// The list that it is an element of.
+    list: &'a Bytes,
     fields: Fields<'a>,
 }
 
@@ -119,7 +125,12 @@ struct Fields<'a> {
 }
 
 /// Adds the tools in `raw`: one, those of a namespace, or none where it is of a kind that is left out.
-fn declare<'a>(raw: &'a RawValue, namespace: Option<&str>, at: &str, to: &mut Vec<Declared<'a>>) -> Result<(), Problem> {
+fn declare<'a>(
+    (list, raw): (&'a Bytes, &'a RawValue),
+    namespace: Option<&str>,
+    at: &str,
+    to: &mut Vec<Declared<'a>>,
+) -> Result<(), Problem> {
     let no_tool = |_| Problem::invalid(at, format!("`{at}` is not a tool object."));
     let mut fields: Fields<'a> = serde_json::from_str(raw.get()).map_err(no_tool)?;
     let kind = fields.kind.as_ref().map_or("function", |kind| kind.0.as_ref());
@@ -129,13 +140,13 @@ fn declare<'a>(raw: &'a RawValue, namespace: Option<&str>, at: &str, to: &mut Ve
         "function" => Kind::Function,
         "custom" => Kind::Custom,
         "local_shell" if namespace.is_none() => {
-            to.push(Declared { kind: Kind::LocalShell, name: LOCAL_SHELL.to_owned(), namespace: None, fields });
+            to.push(Declared { kind: Kind::LocalShell, name: LOCAL_SHELL.to_owned(), namespace: None, list, fields });
             return Ok(());
         }
         "namespace" if namespace.is_none() => {
             let name = name.ok_or_else(nameless)?;
             for (index, raw) in fields.tools.take().unwrap_or_default().into_iter().enumerate() {
-                declare(raw, Some(&name), &format!("{at}.tools[{index}]"), to)?;
+                declare((list, raw), Some(&name), &format!("{at}.tools[{index}]"), to)?;
             }
             return Ok(());
         }
@@ -145,15 +156,15 @@ fn declare<'a>(raw: &'a RawValue, namespace: Option<&str>, at: &str, to: &mut Ve
         }
     };
     let namespace = namespace.map(str::to_owned);
-    to.push(Declared { kind, name: name.ok_or_else(nameless)?, namespace, fields });
+    to.push(Declared { kind, name: name.ok_or_else(nameless)?, namespace, list, fields });
     Ok(())
 }
 
 impl Declared<'_> {
-    fn build(&self, seen: String, list: &Bytes) -> Tool {
+    fn build(&self, seen: String) -> Tool {
         let Fields { description, parameters, strict, .. } = &self.fields;
         let (schema, strict) = match self.kind {
-            Kind::Function => (parameters.map(|raw| fields::slice(list, raw)).unwrap_or_default(), strict.map(RawValue::get)),
+            Kind::Function => (parameters.map(|raw| fields::slice(self.list, raw)).unwrap_or_default(), strict.map(RawValue::get)),
             Kind::Custom => (Bytes::from_static(FREE_TEXT.as_bytes()), None),
             Kind::LocalShell => (Bytes::from_static(SHELL_COMMAND.as_bytes()), None),
         };
@@ -217,7 +228,7 @@ fn unique_names(declared: &[Declared<'_>]) -> Vec<String> {
 /// A tool as it is repeated to the client. A function has all its fields, those it was sent without too.
 fn repeated(raw: &RawValue, declared: &[Declared<'_>]) -> String {
     match declared {
-        [Declared { kind: Kind::Function, namespace: None, fields, name }] => {
+        [Declared { kind: Kind::Function, namespace: None, fields, name, .. }] => {
             let or_null = |raw: Option<&RawValue>| raw.map_or("null", RawValue::get).to_owned();
             let function = Object::default().with("type", "\"function\"").with_text("name", name);
             let function = function.with("description", &or_null(fields.description)).with("parameters", &or_null(fields.parameters));
@@ -243,7 +254,7 @@ mod tests {
     use super::*;
 
     fn read(list: &str) -> Result<Tools, Problem> {
-        Tools::read(&Bytes::copy_from_slice(list.as_bytes()))
+        Tools::read(&[("tools".to_owned(), Bytes::copy_from_slice(list.as_bytes()))])
     }
 
     fn offered(list: &str) -> String {

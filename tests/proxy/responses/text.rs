@@ -48,7 +48,7 @@ async fn a_whole_response_has_every_field() {
     assert!(message["id"].as_str().unwrap().starts_with("msg_"));
     assert_eq!(message["content"], json!([{"type": "output_text", "text": "Hello there", "annotations": [], "logprobs": []}]));
     let usage = json!({
-        "input_tokens": 10, "input_tokens_details": {"cached_tokens": 4}, "output_tokens": 5,
+        "input_tokens": 10, "input_tokens_details": {"cached_tokens": 4, "cache_write_tokens": 0}, "output_tokens": 5,
         "output_tokens_details": {"reasoning_tokens": 0}, "total_tokens": 15,
     });
     let expected = json!({

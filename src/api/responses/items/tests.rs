@@ -9,7 +9,7 @@ fn read(input: &Value) -> Result<Value, Problem> {
         {"type": "namespace", "name": "m", "tools": [{"name": "f"}]},
         {"type": "custom", "name": "patch"},
     ]);
-    let tools = Tools::read(&Bytes::from(tools.to_string())).unwrap();
+    let tools = Tools::read(&[("tools".to_owned(), Bytes::from(tools.to_string()))]).unwrap();
     let input = RawValue::from_string(input.to_string()).unwrap();
     messages(None, &input, &tools).map(|messages| serde_json::from_str(&messages).unwrap())
 }
