@@ -28,7 +28,7 @@
 //! - **Dropping is cancelling**: the response body owns the run, the run owns the upstream connection. Nothing is spawned for a request.
 //! - **What was shown is the beginning of the answer**: nothing is taken back, and a folded stream is the answer that would come without
 //!   one.
-//! - **A request without tools is not looked into** beyond its top-level fields.
+//! - **A chat completion without tools is not looked into** beyond its top-level fields.
 //! - **Nothing is invented**: a failure is a typed error, never a made-up answer.
 //! - Deliberately absent: inbound authentication, HTTP/2, state that outlives a request (but the compiled tool schemas and what a
 //!   backend refused of them).

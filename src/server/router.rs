@@ -2,7 +2,7 @@
 
 use hyper::{Method, Request, Response, body::Incoming};
 
-use super::{State, reply, routes};
+use super::{State, body, reply, routes};
 use crate::{
     api::{Dialect, openai::ChatCompletions, responses::Responses},
     chat::{Problem, problem::Kind},
@@ -31,6 +31,8 @@ pub(super) async fn route(state: &State, request: Request<Incoming>) -> Result<R
         "/v1/responses" | "/responses" => Err(wrong_method("POST")),
         path if is_responses(path) => {
             let message = format!("There is nothing at {} {path}: responses are not stored here.", request.method());
+            // A connection with an unread body on it cannot be used again, and some clients try.
+            body::collect(request.into_body(), &state.config).await?;
             Err(Problem::new(Kind::NotFound, message).with_code("not_found"))
         }
         "/health/live" if get => Ok(routes::health::live()),

@@ -69,13 +69,16 @@ start_toolgate() { # start_toolgate NAME BACKEND-URL, which sets toolgate_url
   await "$1" "$toolgate_url/health/ready" 30
 }
 
-python_group() { # python_group NAME REPORT PATH
-  group "$1" "$python" -m pytest -q -p no:cacheprovider -rxXs --durations=3 --junitxml="$logs/$2.xml" -o junit_family=xunit2 "$tests/$3"
+python_group() { # python_group NAME REPORT PATH…
+  local paths=("${@:3}")
+  group "$1" "$python" -m pytest -q -p no:cacheprovider -rxXs --durations=3 --junitxml="$logs/$2.xml" -o junit_family=xunit2 \
+    "${paths[@]/#/$tests/}"
 }
 
-node_group() { # node_group NAME REPORT PATH
+node_group() { # node_group NAME REPORT PATH…
+  local paths=("${@:3}")
   group "$1" "$node" --test --test-reporter=spec --test-reporter-destination=stdout \
-    --test-reporter=junit --test-reporter-destination="$logs/$2.xml" "$tests/$3"
+    --test-reporter=junit --test-reporter-destination="$logs/$2.xml" "${paths[@]/#/$tests/}"
 }
 
 # Its tests are not among those that are counted: cargo writes no report of them.
@@ -116,12 +119,12 @@ start_scripted_servers
 if [ -z "$python" ]; then
   skip "no Python with the clients (see above)" "Python clients, scripted answers"
 else
-  python_group "Python clients, scripted answers" scripted-python clients/test_streamed_answers.py
+  python_group "Python clients, scripted answers" scripted-python clients/test_streamed_answers.py clients/test_responses.py
 fi
 if [ -z "$node" ]; then
   skip "no Node.js with the clients (see above)" "Node.js clients, scripted answers"
 else
-  node_group "Node.js clients, scripted answers" scripted-node clients/streamed-answers.test.mjs
+  node_group "Node.js clients, scripted answers" scripted-node clients/streamed-answers.test.mjs clients/responses.test.mjs
 fi
 if [ -z "$cargo" ]; then
   skip "no cargo with the client (see above)" "Rust client, scripted answers"

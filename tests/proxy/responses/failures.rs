@@ -2,10 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::{chat, fold::events, open, question, question_with, stream, texts, with};
-use crate::harness::{PATIENCE, Proxy, Reply, Upstream, paris, proxy_before};
+use crate::harness::{PATIENCE, Proxy, Raw, Reply, Upstream, paris, proxy_before};
 
 #[tokio::test]
 async fn what_needs_a_store_is_refused_by_name() {
@@ -41,6 +42,11 @@ async fn nothing_is_found_below() {
     }
     let answer = proxy.get("/v1/responses").await;
     assert_eq!((answer.status, answer.header("allow")), (405, "POST"));
+    let raw = Raw::to(proxy.address);
+    let asked = Bytes::from("POST /v1/responses/compact HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n");
+    let parts = vec![asked.clone(), Bytes::from("{}"), asked, Bytes::from("{}")];
+    let answers = raw.exchange(parts, Duration::from_millis(20)).await;
+    assert_eq!(answers.matches("HTTP/1.1 404").count(), 2, "the connection is used again: {answers}");
     assert_eq!(upstream.calls(), 0);
 }
 

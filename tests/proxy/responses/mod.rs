@@ -8,6 +8,7 @@ mod text;
 
 use serde_json::{Value, json};
 
+pub(crate) use self::fold::events;
 use self::fold::fold;
 use crate::harness::{Answer, Proxy, Streaming};
 
