@@ -5,6 +5,7 @@
 pub mod openai;
 
 pub mod anthropic;
+pub mod responses;
 
 use bytes::Bytes;
 

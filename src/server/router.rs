@@ -2,20 +2,31 @@
 
 use hyper::{Method, Request, Response, body::Incoming};
 
-use super::{State, reply, routes};
+use super::{State, body, reply, routes};
 use crate::{
-    api::{Dialect, anthropic::Messages, openai::ChatCompletions},
+    api::{Dialect, anthropic::Messages, openai::ChatCompletions, responses::Responses},
     chat::{Problem, problem::Kind},
 };
 
 /// The dialect of those who ask for `path`, in which they are told of failures too.
 pub(super) fn dialect(path: &str) -> &'static dyn Dialect {
-    if path.strip_prefix(MESSAGES).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')) { &Messages } else { &ChatCompletions }
+    match path {
+        path if is_below(path, &[MESSAGES]) => &Messages,
+        path if is_below(path, &RESPONSES) => &Responses,
+        _ => &ChatCompletions,
+    }
+}
+
+/// Whether `path` is one of `bases` or below it.
+fn is_below(path: &str, bases: &[&str]) -> bool {
+    bases.iter().filter_map(|base| path.strip_prefix(base)).any(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 /// Where Anthropic's clients ask.
 const MESSAGES: &str = "/v1/messages";
 const COUNT_TOKENS: &str = "/v1/messages/count_tokens";
+/// Where clients of OpenAI's Responses ask.
+const RESPONSES: [&str; 2] = ["/v1/responses", "/responses"];
 
 /// Answers `request`, or says why not.
 pub(super) async fn route(state: &State, request: Request<Incoming>) -> Result<Response<reply::Body>, Problem> {
@@ -29,6 +40,14 @@ pub(super) async fn route(state: &State, request: Request<Incoming>) -> Result<R
         COUNT_TOKENS if request.method() == Method::POST => routes::count_tokens::count(state, request).await,
         MESSAGES | COUNT_TOKENS => Err(wrong_method("POST")),
         path if path.starts_with("/v1/messages/") => Err(nothing_at(&request, path)),
+        path if RESPONSES.contains(&path) && request.method() == Method::POST => routes::chat::complete(state, &Responses, request).await,
+        path if RESPONSES.contains(&path) => Err(wrong_method("POST")),
+        path if is_below(path, &RESPONSES) => {
+            let message = format!("There is nothing at {} {path}: responses are not stored here.", request.method());
+            // A connection with an unread body on it cannot be used again, and some clients try.
+            body::collect(request.into_body(), &state.config).await?;
+            Err(Problem::new(Kind::NotFound, message).with_code("not_found"))
+        }
         "/health/live" if get => Ok(routes::health::live()),
         "/health" | "/health/ready" if get => Ok(routes::health::ready(state).await),
         "/models" | "/v1/models" if get => routes::models::list(state).await,

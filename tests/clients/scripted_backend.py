@@ -13,6 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 # Escapes, a character beyond ASCII and, in JSON, a surrogate pair.
 TEXT = 'She said "hello"\\ in Zürich 😀\nand left.'
+PATCH = '*** Begin Patch\n+She said "hello"\\ in Zürich 😀\n*** End Patch'
 REASONING = ["They only ", "want to ", "chat 🤔."]
 WEATHER = ("get_weather", {"city": "Paris"})
 # Long enough for the head of toolgate's answer to have left before the backend's comes: `server.head_grace` is 250 ms.
@@ -27,6 +28,10 @@ def weather(exchange):
     exchange.stream(call(*WEATHER), "tool_calls")
 
 
+def patch(exchange):
+    exchange.stream(call("apply_patch", {"input": PATCH}), "tool_calls")
+
+
 def reasoning(exchange):
     exchange.stream([*({"reasoning_content": part} for part in REASONING), *call("respond", {"message": TEXT})], "tool_calls")
 
@@ -36,6 +41,13 @@ def unknown_tool_first(exchange):
     was_corrected = len(exchange.body["messages"]) > 1
     name, arguments = WEATHER if was_corrected else ("fly_to_the_moon", {"crew": 3})
     exchange.stream(call(name, arguments), "tool_calls")
+
+
+def result_told(exchange):
+    """Calls until there is a result, which it then tells."""
+    last = exchange.body["messages"][-1]
+    told = call("respond", {"message": last["content"]}) if last["role"] == "tool" else call(*WEATHER)
+    exchange.stream(told, "tool_calls")
 
 
 def cut(exchange):
@@ -60,7 +72,7 @@ def hang_up(exchange):
 
 SCRIPTS = {
     script.__name__.replace("_", "-"): script
-    for script in (respond, weather, reasoning, unknown_tool_first, cut, refuse, refuse_late, hang_up)
+    for script in (respond, weather, patch, reasoning, unknown_tool_first, result_told, cut, refuse, refuse_late, hang_up)
 }
 
 

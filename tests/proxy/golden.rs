@@ -5,7 +5,10 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Proxy, Recorded, Reply, Upstream, events, frames};
+use crate::{
+    harness::{Proxy, Recorded, Reply, Upstream, events, frames},
+    responses,
+};
 
 #[tokio::test]
 async fn every_case_is_answered_as_written_down() {
@@ -34,9 +37,10 @@ async fn play(case: &Value) -> Value {
         case["headers"].as_object().into_iter().flatten().map(|(name, value)| (name.as_str(), value.as_str().unwrap())).collect();
     let path = case["path"].as_str().unwrap_or("/v1/chat/completions");
     let answer = proxy.client.send("POST", path, &headers, case["request"].to_string()).await;
-    let body = match answer.header("content-type") {
-        "text/event-stream" if path == "/v1/messages" => Value::from(frames(&answer.body)),
-        "text/event-stream" => Value::from(events(&answer.body)),
+    let body = match (answer.header("content-type"), path) {
+        ("text/event-stream", "/v1/messages") => Value::from(frames(&answer.body)),
+        ("text/event-stream", "/v1/responses") => Value::from(responses::events(&answer.body)),
+        ("text/event-stream", _) => Value::from(events(&answer.body)),
         _ => answer.json(),
     };
     let sent: Vec<_> = upstream.requests().iter().map(Recorded::json).collect();
@@ -94,11 +98,16 @@ fn header((name, value): (&hyper::header::HeaderName, &hyper::header::HeaderValu
     (name.to_string(), Value::from(value.to_str().unwrap()))
 }
 
-/// Replaces each minted id, which ends in 16 hexadecimal digits, by its number in order of appearance.
+/// Replaces the time, and each minted id, which ends in 16 hexadecimal digits, by its number in order of appearance.
 fn redact(value: &mut Value, seen: &mut Vec<String>) {
     match value {
         Value::Array(elements) => elements.iter_mut().for_each(|element| redact(element, seen)),
-        Value::Object(fields) => fields.values_mut().for_each(|field| redact(field, seen)),
+        Value::Object(fields) => {
+            if let Some(at) = fields.get_mut("completed_at").filter(|at| at.is_number()) {
+                *at = Value::from("now");
+            }
+            fields.values_mut().for_each(|field| redact(field, seen));
+        }
         Value::String(text) => {
             let Some((prefix, digits)) = text.rsplit_once(['_', '-']) else { return };
             if digits.len() != 16 || !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {

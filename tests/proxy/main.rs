@@ -38,3 +38,4 @@ mod golden;
 mod anthropic_backend;
 mod ollama;
 mod prompt_tools;
+mod responses;

@@ -134,12 +134,12 @@ start_scripted_servers
 if [ -z "$python" ]; then
   skip "no Python with the clients (see above)" "Python clients, scripted answers"
 else
-  python_group "Python clients, scripted answers" scripted-python clients/test_streamed_answers.py clients/test_messages.py
+  python_group "Python clients, scripted answers" scripted-python clients/test_streamed_answers.py clients/test_messages.py clients/test_responses.py
 fi
 if [ -z "$node" ]; then
   skip "no Node.js with the clients (see above)" "Node.js clients, scripted answers"
 else
-  node_group "Node.js clients, scripted answers" scripted-node clients/streamed-answers.test.mjs clients/messages.test.mjs
+  node_group "Node.js clients, scripted answers" scripted-node clients/streamed-answers.test.mjs clients/messages.test.mjs clients/responses.test.mjs
 fi
 if [ -z "$cargo" ]; then
   skip "no cargo with the client (see above)" "Rust client, scripted answers"

@@ -38,7 +38,8 @@ pub(super) fn request(body: &Bytes) -> Result<Request, Problem> {
     Ok(request)
 }
 
-fn not_an_object(body: &[u8], error: &serde_json::Error) -> Problem {
+/// Why `body` is no JSON object.
+pub(in crate::api) fn not_an_object(body: &[u8], error: &serde_json::Error) -> Problem {
     let begins_otherwise = body.trim_ascii_start().first().is_some_and(|byte| *byte != b'{');
     let message = if begins_otherwise && serde_json::from_slice::<&RawValue>(body).is_ok() {
         "The request body must be a JSON object.".to_owned()

@@ -1,6 +1,6 @@
 //! OpenAI's chat completions, after the API reference 2.3.0.
 
-mod decode;
+pub(super) mod decode;
 mod encode;
 pub mod models;
 mod stream;

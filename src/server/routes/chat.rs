@@ -10,7 +10,7 @@ use hyper::{Request, Response, StatusCode, body::Incoming, http::request::Parts}
 
 use super::forward::with_query;
 use crate::{
-    agent::{self, Guardrails, Run},
+    agent::{self, Run},
     api::{Dialect, Encoder},
     backend::forward::Forward,
     chat::{Event, Problem, Reply},
@@ -38,8 +38,6 @@ pub(in crate::server) async fn complete(
     if request.choices != 1 && !guards {
         return Err(Problem::invalid("n", "The backend gives one choice only: leave `n` out, or ask several times."));
     }
-    // What cannot be passed on is run all the same, with nothing to guard.
-    let guardrails = if guards { guardrails } else { Guardrails::NONE };
     let stream = request.stream;
     let run = state.agent.run(request, guardrails);
     if stream { answer_stream(state, run, encoder).await } else { answer(run, encoder).await }
