@@ -23,7 +23,7 @@ pub(in crate::server) async fn one(state: &State, request: Request<Incoming>, na
         return forward::to(state, request, &path).await;
     }
     let listed = state.router.models().await?;
-    let found = listed.iter().find(|listed| listed.model.id == name);
+    let found = listed.iter().find(|listed| listed.model.is_called(name));
     let found = found.ok_or_else(|| {
         let known: Vec<&str> = listed.iter().map(|listed| listed.model.id.as_str()).collect();
         Problem::new(Kind::NotFound, format!("There is no model `{name}`, only {}.", known.join(", "))).with_code("model_not_found")

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{bodies, calls, chats, line, paris, proxy_before, refusal, text};
-use crate::harness::{question, question_with};
+use crate::harness::{Reply, question, question_with};
 
 const PARIS: &str = r#"{"name": "get_weather", "arguments": {"city": "Paris"}}"#;
 
@@ -109,11 +109,28 @@ async fn schemas_that_ollama_cannot_read_are_reduced() {
     assert_eq!((any(&sent[0]), any(&sent[1])), (json!(true), json!({})));
 }
 
+/// The name without a tag is the newest, which is listed with one.
+#[tokio::test]
+async fn a_model_that_declares_no_tools_reads_them_in_its_prompt() {
+    let (proxy, upstream) = proxy_before([text(PARIS)]).await;
+    upstream.at("/api/tags", Reply::json(200, r#"{"models":[{"name":"tiny:latest","digest":"d1"}]}"#));
+    upstream.at("/api/show", Reply::json(200, r#"{"capabilities":["completion"]}"#));
+    for _ in 0..2 {
+        assert_eq!(proxy.ask(&question()).await.calls().len(), 1);
+    }
+    for sent in bodies(&upstream) {
+        assert_eq!((&sent["tools"], &sent["messages"][0]["role"]), (&Value::Null, &json!("system")));
+        assert!(sent["messages"][0]["content"].as_str().unwrap().contains("get_weather"), "{sent}");
+    }
+    assert_eq!(proxy.get("/v1/models/tiny").await.json()["id"], "tiny:latest");
+    assert_eq!(proxy.get("/v1/models/tiny:7b").await.status, 404);
+}
+
 #[tokio::test]
 async fn log_probabilities_arrive() {
     let mut said = line(json!({"content": "Hello"}));
     said["logprobs"] = json!([{"token": "Hello", "logprob": -0.25}]);
-    let (proxy, upstream) = proxy_before([crate::harness::Reply::lines(&[said, super::last("stop")])]).await;
+    let (proxy, upstream) = proxy_before([Reply::lines(&[said, super::last("stop")])]).await;
     let answer = proxy.ask(&question_with(json!({"tool_choice": "none", "logprobs": true, "top_logprobs": 1}))).await;
     let expected = json!([{"token": "Hello", "logprob": -0.25, "bytes": null, "top_logprobs": []}]);
     assert_eq!(answer.json()["choices"][0]["logprobs"]["content"], expected);
