@@ -106,7 +106,7 @@ async fn a_local_shell_gets_an_action() {
 #[tokio::test]
 async fn the_history_of_a_task_goes_up_as_one_turn() {
     let upstream = Upstream::saying([Reply::call("respond", r#"{"message":"18 degrees."}"#)]).await;
-    let proxy = Proxy::start_with(&upstream, |config| config.inference.history.reasoning = Replay::KeepLast).await;
+    let proxy = Proxy::start_with(&upstream, |config| config.inference.reasoning_replay = Replay::KeepLast).await;
     let input = json!([
         {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Paris?"}]},
         {"type": "reasoning", "id": "rs_1", "summary": [], "content": [{"type": "reasoning_text", "text": "I look it up."}]},
