@@ -58,8 +58,19 @@ pub(super) struct Known {
 #[derive(Debug, Default)]
 struct State {
     props: Option<Arc<Props>>,
-    /// When the server was asked last, and did not say.
-    failed: Option<Instant>,
+    /// When the server was asked last. It is noted before, since one who has waited long enough leaves without a word.
+    asked: Option<Instant>,
+}
+
+impl State {
+    /// Whether it is time to ask, which is taken to be done then.
+    fn may_ask(&mut self, now: Instant) -> bool {
+        let may_ask = self.asked.is_none_or(|at| now.saturating_duration_since(at) >= PAUSE);
+        if may_ask {
+            self.asked = Some(now);
+        }
+        may_ask
+    }
 }
 
 impl Known {
@@ -80,33 +91,54 @@ impl Known {
         }
         let asking = async {
             let _one = self.asking.lock().await;
-            let (props, failed) = {
-                let state = self.state();
-                (state.props.clone(), state.failed)
+            let (props, may_ask) = {
+                let mut state = self.state();
+                (state.props.clone(), state.props.is_none() && state.may_ask(Instant::now()))
             };
-            if props.is_some() || failed.is_some_and(|at| at.elapsed() < PAUSE) {
-                return props;
-            }
-            self.refresh(target).await.ok()
+            if may_ask { self.refresh(target).await.ok() } else { props }
         };
-        // Noted before, since one who has waited long enough leaves without a word.
-        let props = tokio::time::timeout(PATIENCE, asking).await.ok().flatten();
-        if props.is_none() {
-            self.state().failed.get_or_insert_with(Instant::now);
-        }
-        props
+        tokio::time::timeout(PATIENCE, asking).await.ok().flatten()
     }
 
     /// Asks the server anew.
     pub(super) async fn refresh(&self, target: &Target) -> Result<Arc<Props>, Error> {
         let json: Value = target.ask(PATH, PATIENCE_FOR_ITSELF).await?;
         let props = Arc::new(Props::read(&json));
-        *self.state() = State { props: Some(Arc::clone(&props)), failed: None };
+        *self.state() = State { props: Some(Arc::clone(&props)), asked: None };
         Ok(props)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         // It is whole after any panic: it is replaced, never changed in steps.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_known_builds_say_is_read() {
+        let b11434 = json!({
+            "default_generation_settings": {"n_ctx": 2048}, "total_slots": 4, "modalities": {"vision": true},
+            "chat_template_caps": {"supports_tools": false, "supports_tool_calls": false},
+        });
+        let expected = Props { context_length: Some(2048), slots: Some(4), takes_tools: Some(false), sees: true };
+        assert_eq!(Props::read(&b11434), expected);
+        let older = json!({"total_slots": 1, "chat_template": "x", "chat_template_tool_use": "y"});
+        assert_eq!(Props::read(&older), Props { slots: Some(1), takes_tools: Some(true), ..Props::default() });
+        for nothing in [json!({}), json!([]), json!({"total_slots": -1, "default_generation_settings": {"n_ctx": 0}, "modalities": 3})] {
+            assert_eq!(Props::read(&nothing), Props::default());
+        }
+    }
+
+    #[test]
+    fn a_server_that_does_not_say_is_asked_again_after_each_pause() {
+        let (mut state, begun) = (State::default(), Instant::now());
+        let asked: Vec<u64> = (0..30).filter(|second| state.may_ask(begun + Duration::from_secs(*second))).collect();
+        assert_eq!(asked, [0, 10, 20]);
     }
 }

@@ -1,7 +1,7 @@
 //! OpenAI's chat completion objects as backends send them, with the liberties that they take.
 //!
-//! Source: OpenAI API reference 2.3.0, and what llama-server b11434 answers. Every field may be absent or null, or of a type that makes no
-//! sense: then it is as if it were absent, since a reply is worth more than one of its fields.
+//! Source: OpenAI API reference 2.3.0, and what llama-server b11434 answers. Every field may be absent or null. A text or a number
+//! that is something else is as if it were absent, since a reply is worth more than one of its fields.
 
 mod error;
 mod said;

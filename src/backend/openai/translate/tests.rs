@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use proptest::prelude::*;
+use serde_json::{Map, Value};
+
 use super::*;
 use crate::{
     backend::{Slot, stream::Translator as _, target},
@@ -192,5 +195,73 @@ fn empty_payloads_say_nothing_and_nonsense_fails() {
     assert_eq!(read(&["", " ", "null", chunk, " [DONE] "]).unwrap().content, "a");
     for nonsense in ["ping", "3", "{", "\"text\"", r#"{"choices":3}"#, r#"{"choices":[]}"#, "[DONE]"] {
         assert!(matches!(read(&[nonsense]), Err(Error::Protocol(_))), "{nonsense}");
+    }
+}
+
+/// JSON made of the names and words that mean something here, put together in any way.
+fn json() -> impl Strategy<Value = Value> {
+    const NAMES: [&str; 19] = [
+        "id",
+        "object",
+        "choices",
+        "index",
+        "delta",
+        "message",
+        "content",
+        "reasoning",
+        "reasoning_details",
+        "tool_calls",
+        "function",
+        "name",
+        "arguments",
+        "finish_reason",
+        "usage",
+        "x_groq",
+        "error",
+        "timings",
+        "type",
+    ];
+    const WORDS: [&str; 8] = ["", "a", "{\"b\":", "1}", "stop", "error", "text", "thinking"];
+    let word = proptest::sample::select(&WORDS[..]).prop_map(Value::from);
+    let leaf = prop_oneof![Just(Value::Null), any::<bool>().prop_map(Value::from), (-2i64..3).prop_map(Value::from), word];
+    leaf.prop_recursive(6, 40, 4, |inner| {
+        let entry = (proptest::sample::select(&NAMES[..]), inner.clone());
+        let object = proptest::collection::vec(entry, 0..5);
+        let object = object.prop_map(|fields| fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect::<Map<_, _>>());
+        prop_oneof![object.prop_map(Value::Object), proptest::collection::vec(inner, 0..3).prop_map(Value::Array)]
+    })
+}
+
+/// A chunk that is mostly in order.
+fn chunk() -> impl Strategy<Value = String> {
+    let call = (0u8..3, "[ab]?", "[fg]?", json()).prop_map(
+        |(index, id, name, arguments)| serde_json::json!({"index": index, "id": id, "function": {"name": name, "arguments": arguments}}),
+    );
+    let delta = (json(), json(), proptest::collection::vec(call, 0..3))
+        .prop_map(|(content, reasoning, calls)| serde_json::json!({"content": content, "reasoning": reasoning, "tool_calls": calls}));
+    let chunk = (delta, proptest::option::of(json()), json()).prop_map(|(delta, finish, usage)| {
+        serde_json::json!({"choices": [{"index": 0, "delta": delta, "finish_reason": finish}], "usage": usage}).to_string()
+    });
+    prop_oneof![4 => chunk, 1 => json().prop_map(|value| value.to_string()), 1 => "\\PC{0,9}"]
+}
+
+proptest! {
+    /// `read` asserts that every reply begins with its beginning.
+    #[test]
+    fn whatever_comes_is_a_reply_or_an_error(chunks in proptest::collection::vec(chunk(), 0..5)) {
+        let payloads: Vec<&str> = chunks.iter().map(String::as_str).collect();
+        if let Ok(reply) = read(&payloads) {
+            prop_assert!(reply.finish.is_some());
+        }
+    }
+
+    #[test]
+    fn a_chunk_in_order_is_never_refused_for_what_its_texts_and_counts_are(
+        [content, reasoning, usage, id] in [json(), json(), json(), json()],
+    ) {
+        let chunk = serde_json::json!({
+            "id": id, "usage": usage, "choices": [{"index": 0, "delta": {"content": content, "reasoning": reasoning}, "finish_reason": "stop"}],
+        });
+        prop_assert!(read(&[&chunk.to_string()]).is_ok(), "{}", chunk);
     }
 }
