@@ -179,7 +179,7 @@ async fn failures_of_the_backend_are_errors_in_anthropics_shape() {
         (Reply::error(401, "who?"), 401, "authentication_error"),
         (Reply::error(429, "busy").header("retry-after", "3"), 429, "rate_limit_error"),
         (Reply::error(500, "fell over"), 500, "api_error"),
-        (Reply::error(503, "loading"), 503, "overloaded_error"),
+        (Reply::error(503, "no slots"), 503, "overloaded_error"),
         (paris().cut_after(2), 502, "api_error"),
     ] {
         let (proxy, _upstream) = proxy_before([reply]).await;
