@@ -19,7 +19,8 @@ pub(super) async fn is_loading(error: &Error, target: &Target) -> bool {
     let Error::Status(refusal) = error else { return false };
     match &refusal.body.message {
         _ if refusal.status != 503 => false,
-        Some(message) => message.to_ascii_lowercase().contains("loading"),
+        // "Loading model", in all builds so far.
+        Some(message) => ["loading", "model"].iter().all(|word| message.to_ascii_lowercase().contains(word)),
         // Some builds do not say why.
         None => matches!(target.readiness().await, Readiness::NotReady(_)),
     }
