@@ -1,12 +1,8 @@
 //! An OpenAI client before a server of Anthropic's Messages API.
 
-use std::{
-    collections::HashMap,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use toolgate::{app, config};
 
 use crate::harness::{
     Answer, PATIENCE, Proxy, Reply, Upstream, chat, events, fold,
@@ -212,8 +208,19 @@ async fn a_stream_that_is_cut_is_an_error() {
     let begun = json!({"type": "message_start", "message": {"id": "m", "model": "c"}});
     let (proxy, _upstream) = proxy_before([named(&[begun])]).await;
     assert_eq!(proxy.ask(&question()).await.error()["code"], "backend_protocol_error");
-    let (proxy, _upstream) = proxy_before([Reply::json(200, "{}")]).await;
-    assert_eq!(proxy.ask(&question()).await.error()["code"], "backend_protocol_error");
+    for no_message in [Reply::json(200, "{}"), Reply::body(200, "text/html", "<p>")] {
+        let (proxy, _upstream) = proxy_before([no_message]).await;
+        assert_eq!(proxy.ask(&question()).await.error()["code"], "backend_protocol_error");
+    }
+}
+
+#[tokio::test]
+async fn a_server_may_answer_with_the_whole_message() {
+    let content = json!([{"type": "tool_use", "id": "toolu_1", "name": "get_weather", "input": {"city": "Paris"}}]);
+    let whole =
+        json!({"type": "message", "id": "m", "model": "c", "content": content, "stop_reason": "tool_use", "usage": {"input_tokens": 3}});
+    let (proxy, _upstream) = proxy_before([Reply::json(200, &whole.to_string())]).await;
+    check_paris(&proxy.ask(&question()).await);
 }
 
 #[tokio::test]
@@ -260,16 +267,14 @@ async fn models_are_listed_and_readiness_is_asked_of_their_list() {
         "capabilities": {"image_input": support(true), "thinking": support(false)}});
     let plain = json!({"type": "model", "id": "plain"});
     upstream.at("/v1/models", Reply::json(200, &json!({"data": [claude, plain], "has_more": false}).to_string()));
-    let mut config = config::from_text("[backend]\nkind = \"anthropic\"", &HashMap::new()).0;
-    config.backends.backends[0].target.url = format!("http://{}", upstream.address).parse().unwrap();
-    let listed = app::build(&config).router.models().await.unwrap();
-    let listed: Vec<_> =
-        listed.iter().map(|listed| (&*listed.model.id, listed.model.context_length, listed.model.capabilities.join(" "))).collect();
-    let expected = [("claude-x", Some(200_000), "completion tools vision"), ("plain", None, "")];
-    assert_eq!(listed, expected.map(|(id, length, capabilities)| (id, length, capabilities.to_owned())));
-    let asked = upstream.only_request();
-    assert_eq!(asked.path, "/v1/models?limit=1000");
-    assert_eq!(asked.headers["anthropic-version"], "2023-06-01");
+    let listed = proxy.get("/v1/models").await.json();
+    let models = listed["data"].as_array().unwrap();
+    assert_eq!((&models[0]["id"], &models[1]["id"], models.len()), (&json!("claude-x"), &json!("plain"), 2));
+    assert!(models[0].to_string().contains("200000") && models[0].to_string().contains("vision"), "{}", models[0]);
+    for asked in upstream.requests() {
+        assert_eq!(asked.path, "/v1/models?limit=1000");
+        assert_eq!(asked.headers["anthropic-version"], "2023-06-01");
+    }
     for (status, ready) in [(200, 200), (401, 200), (403, 200), (404, 200), (503, 503), (529, 503)] {
         upstream.at("/v1/models", Reply::json(status, r#"{"data":[]}"#));
         assert_eq!(proxy.get("/health/ready").await.status, ready, "the list answered {status}");

@@ -25,12 +25,22 @@ struct Part<'a> {
     refusal: Option<Text<'a>>,
     #[serde(borrow, default)]
     image_url: Option<Image<'a>>,
+    #[serde(borrow, default)]
+    file: Option<File<'a>>,
 }
 
 #[derive(Deserialize)]
 struct Image<'a> {
     #[serde(borrow)]
     url: Text<'a>,
+}
+
+#[derive(Deserialize)]
+struct File<'a> {
+    #[serde(borrow, default)]
+    file_data: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    filename: Option<Text<'a>>,
 }
 
 /// The blocks of `content`, which is a string, a list of parts, or nothing.
@@ -59,11 +69,12 @@ fn decoded(written: &str) -> Result<Cow<'_, str>, Error> {
 }
 
 fn block(part: Part<'_>) -> Result<Option<Block<'_>>, Error> {
-    let Part { kind, text: words, refusal, image_url } = part;
+    let Part { kind, text: words, refusal, image_url, file } = part;
     match kind.as_ref().map_or("", |kind| kind.0.as_ref()) {
         "text" => words.map(|words| text(words.0)).ok_or_else(lacking),
         "refusal" => refusal.map(|words| text(words.0)).ok_or_else(lacking),
         "image_url" => source(image_url.ok_or_else(lacking)?.url.0).map(image_block),
+        "file" => document(file.ok_or_else(lacking)?).map(Some),
         kind => Err(invalid("messages", format!("The backend takes no part of type `{kind}`."))),
     }
 }
@@ -77,14 +88,29 @@ fn image_block(source: Source<'_>) -> Option<Block<'_>> {
 }
 
 fn source(url: Cow<'_, str>) -> Result<Source<'_>, Error> {
-    let Some(data) = url.strip_prefix("data:") else {
-        let is_web = ["https://", "http://"].iter().any(|scheme| url.starts_with(scheme));
-        return if is_web { Ok(Source::Url { url }) } else { Err(invalid("messages", "An image is at no web address.")) };
-    };
+    if url.starts_with("data:") {
+        return base64(&url).ok_or_else(|| invalid("messages", "The data of an image is not in base64."));
+    }
+    let is_web = ["https://", "http://"].iter().any(|scheme| url.starts_with(scheme));
+    if is_web { Ok(Source::Url { url }) } else { Err(invalid("messages", "An image is at no web address.")) }
+}
+
+fn document(file: File<'_>) -> Result<Block<'_>, Error> {
+    let source = file.file_data.and_then(|data| base64(&data.0));
+    match source {
+        Some(source) if matches!(&source, Source::Base64 { media_type, .. } if media_type == "application/pdf") => {
+            Ok(Block::Made(Made::Document { source, title: file.filename.map(|name| name.0), cache_control: None }))
+        }
+        _ => Err(invalid("messages", "The backend takes only files that are PDFs and come with the request, in base64.")),
+    }
+}
+
+/// What a `data:` URL holds.
+fn base64(url: &str) -> Option<Source<'static>> {
+    let (head, data) = url.strip_prefix("data:")?.split_once(";base64,")?;
     // Parameters such as a charset say nothing about a picture.
-    let head_and_body = data.split_once(";base64,").map(|(head, body)| (head.split(';').next().unwrap_or_default(), body));
-    let (media_type, data) = head_and_body.ok_or_else(|| invalid("messages", "The data of an image is not in base64."))?;
-    Ok(Source::Base64 { media_type: media_type.to_owned().into(), data: data.to_owned().into() })
+    let media_type = head.split(';').next().unwrap_or_default();
+    Some(Source::Base64 { media_type: media_type.to_owned().into(), data: data.to_owned().into() })
 }
 
 #[cfg(test)]
@@ -113,6 +139,10 @@ mod tests {
             r#"[{"type":"image_url","image_url":{"url":"data:image/png;charset=x;base64,aGk="}}]"#,
             r#"[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"aGk="}}]"#,
         );
+        check(
+            r#"[{"type":"file","file":{"filename":"a.pdf","file_data":"data:application/pdf;base64,aGk="}}]"#,
+            r#"[{"type":"document","source":{"type":"base64","media_type":"application/pdf","data":"aGk="},"title":"a.pdf"}]"#,
+        );
     }
 
     #[test]
@@ -123,6 +153,8 @@ mod tests {
             "[7]",
             r#"[{"type":"text"}]"#,
             r#"[{"type":"input_audio","input_audio":{}}]"#,
+            r#"[{"type":"file","file":{"file_id":"f1"}}]"#,
+            r#"[{"type":"file","file":{"file_data":"data:text/csv;base64,aGk="}}]"#,
             r#"[{"type":"image_url","image_url":{"url":"file:///etc/passwd"}}]"#,
             r#"[{"type":"image_url","image_url":{"url":"data:image/png,raw"}}]"#,
         ] {

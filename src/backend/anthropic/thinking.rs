@@ -33,6 +33,8 @@ pub(super) struct Wish<'a> {
     pub(super) effort: Option<&'a [u8]>,
     /// Anthropic's `thinking`, as JSON.
     pub(super) thinking: Option<&'a [u8]>,
+    /// llama-server's `thinking_budget_tokens`.
+    pub(super) budget: Option<u64>,
     /// How long the reply may be.
     pub(super) limit: Option<u64>,
 }
@@ -40,7 +42,7 @@ pub(super) struct Wish<'a> {
 /// What becomes of `wish`. Where the conversation does not `let_think`, or the limit leaves no room, there is no budget.
 pub(super) fn plan<'a>(wish: Wish<'a>, lets_think: bool, config: &Config) -> Plan<'a> {
     let max_tokens = wish.limit.unwrap_or(config.max_tokens);
-    let thinking = wish.thinking.and_then(given).or_else(|| by_effort(wish, config.thinking));
+    let thinking = wish.thinking.and_then(given).or_else(|| by_budget(wish, config.thinking)).or_else(|| by_effort(wish, config.thinking));
     let effort = match (&thinking, wish.effort) {
         (Some(Thinking::Adaptive { .. }), Some(effort)) => effort_level(effort),
         _ => None,
@@ -73,14 +75,25 @@ fn given(json: &[u8]) -> Option<Thinking<'_>> {
     }
 }
 
+/// A budget of none is what it is without a word.
+fn by_budget(wish: Wish<'_>, by: ThinkBy) -> Option<Thinking<'static>> {
+    match (wish.budget?, by) {
+        (0, _) => None,
+        (budget, ThinkBy::Budget) => Some(Thinking::Enabled { budget_tokens: budget.max(BUDGET_MIN), display: None }),
+        (_, ThinkBy::Effort) => Some(SUMMARIZED),
+    }
+}
+
+/// Models that think by effort hide it unless they are asked.
+const SUMMARIZED: Thinking<'static> = Thinking::Adaptive { display: Some(Cow::Borrowed("summarized")) };
+
 fn by_effort(wish: Wish<'_>, by: ThinkBy) -> Option<Thinking<'static>> {
     let word: Text<'_> = serde_json::from_slice(wish.effort?).ok()?;
     let budget = match (word.0.as_ref(), by) {
         ("none", ThinkBy::Effort) => return Some(Thinking::Disabled),
         // Without a word about it there is none.
         ("none", ThinkBy::Budget) => return None,
-        // Models that think by effort hide it unless they are asked.
-        (_, ThinkBy::Effort) => return Some(Thinking::Adaptive { display: Some(Cow::Borrowed("summarized")) }),
+        (_, ThinkBy::Effort) => return Some(SUMMARIZED),
         ("minimal" | "low", ThinkBy::Budget) => BUDGET_MIN,
         ("medium", ThinkBy::Budget) => 4 << 10,
         ("high", ThinkBy::Budget) => 16 << 10,
@@ -113,7 +126,7 @@ mod tests {
         let field = |json: &'static str| (!json.is_empty()).then_some(json.as_bytes());
         let (effort, thinking): (&'static str, &'static str) = (String::from(effort).leak(), String::from(thinking).leak());
         let config = Config { thinking: by, ..Config::default() };
-        let plan = plan(Wish { effort: field(effort), thinking: field(thinking), limit }, true, &config);
+        let plan = plan(Wish { effort: field(effort), thinking: field(thinking), limit, budget: None }, true, &config);
         let written = serde_json::to_string(&(&plan.thinking, plan.effort)).unwrap();
         assert_eq!((written.as_str(), plan.max_tokens), expected, "{wish:?}");
     }
@@ -137,6 +150,18 @@ mod tests {
         check((r#""minimal""#, "", None), ThinkBy::Effort, (&adaptive("low"), 4096));
         check((r#""high""#, "", Some(9)), ThinkBy::Effort, (&adaptive("high"), 9));
         check((r#""none""#, "", None), ThinkBy::Effort, (r#"[{"type":"disabled"},null]"#, 4096));
+    }
+
+    #[test]
+    fn a_budget_of_local_servers_is_one() {
+        let thinking = |budget: u64, by: ThinkBy| {
+            let wish = Wish { budget: Some(budget), limit: Some(9000), ..Wish::default() };
+            serde_json::to_string(&plan(wish, true, &Config { thinking: by, ..Config::default() }).thinking).unwrap()
+        };
+        assert_eq!(thinking(0, ThinkBy::Budget), "null");
+        assert_eq!(thinking(500, ThinkBy::Budget), r#"{"type":"enabled","budget_tokens":1024}"#);
+        assert_eq!(thinking(20_000, ThinkBy::Budget), r#"{"type":"enabled","budget_tokens":8999}"#);
+        assert_eq!(thinking(500, ThinkBy::Effort), r#"{"type":"adaptive","display":"summarized"}"#);
     }
 
     #[test]

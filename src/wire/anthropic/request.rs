@@ -97,6 +97,17 @@ pub enum Made<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]
         cache_control: Option<CacheControl>,
     },
+    /// A file, which is a PDF.
+    Document {
+        /// Its bytes.
+        source: Source<'a>,
+        /// What it is called.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        title: Option<Cow<'a, str>>,
+        /// Whether the prompt is cached up to here.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cache_control: Option<CacheControl>,
+    },
     /// A call that the model made.
     ToolUse {
         /// What its result refers to.
@@ -131,15 +142,18 @@ impl<'a> Block<'a> {
     /// Asks that the prompt be cached up to this block, where that can be asked of one.
     pub fn mark(&mut self) {
         match self {
-            Self::Made(Made::Text { cache_control, .. } | Made::Image { cache_control, .. } | Made::ToolResult { cache_control, .. }) => {
-                *cache_control = Some(CacheControl::EPHEMERAL)
-            }
+            Self::Made(
+                Made::Text { cache_control, .. }
+                | Made::Image { cache_control, .. }
+                | Made::Document { cache_control, .. }
+                | Made::ToolResult { cache_control, .. },
+            ) => *cache_control = Some(CacheControl::EPHEMERAL),
             Self::Made(Made::ToolUse { .. }) | Self::Given(_) => {}
         }
     }
 }
 
-/// Where a picture is.
+/// Where a picture or a file is.
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Source<'a> {

@@ -30,6 +30,7 @@ pub(super) fn body(prompt: &Prompt, config: &Config) -> Result<Bytes, Error> {
     let wish = Wish {
         effort: field("reasoning_effort"),
         thinking: field("thinking"),
+        budget: field("thinking_budget_tokens").and_then(number),
         limit: limit("max_completion_tokens").or_else(|| limit("max_tokens")),
     };
     let plan = thinking::plan(wish, transcript.lets_think(), config);
