@@ -9,6 +9,8 @@ import pytest
 
 # For scripted_backend.py.
 sys.path.append(str(Path(__file__).parents[1]))
+# They say what they compared, as the tests do.
+pytest.register_assert_rewrite("chat_completions", "workbench")
 
 from scripted_model import SCRIPTS
 from workbench import Workbench

@@ -75,8 +75,9 @@ class ScriptedModel:
 
     def __init__(self, script, number):
         self.script = script
-        # The shell reckons what the command prints: nobody can tell it who did not run it.
-        self.command = f"echo marker-$((6 * 7))-{number} | tee marker.txt"
+        # The shell reckons what the command prints: nobody can tell it who did not run it. Of a command that ends at once Qwen Code now
+        # and then reads nothing.
+        self.command = f"echo marker-$((6 * 7))-{number} | tee marker.txt; sleep 0.5"
         self.token = f"marker-42-{number}"
         self.final_text = f"The file says {self.token}."
         # Of the requests that offer a shell, and all.

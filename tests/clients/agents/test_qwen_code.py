@@ -4,7 +4,15 @@ from chat_completions import check_exchanges
 
 
 def test_a_shell_command(bench):
-    bench.write(bench.home / ".qwen/settings.json", {"privacy": {"usageStatisticsEnabled": False}, "general": {"enableAutoUpdate": False}})
+    bench.write(
+        bench.home / ".qwen/settings.json",
+        {
+            "general": {"enableAutoUpdate": False},
+            # Else it may ask what is worth remembering before it ends, with a shell among the tools.
+            "memory": {"enableManagedAutoMemory": False, "enableManagedAutoDream": False},
+            "privacy": {"usageStatisticsEnabled": False},
+        },
+    )
     outcome = bench.run(
         "qwen",
         "--auth-type=openai",

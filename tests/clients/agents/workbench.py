@@ -114,7 +114,8 @@ class Workbench:
     def _check_what_the_model_was_asked(self):
         """Wrong replies of the model stay between it and toolgate: the agent repeats one call and its result."""
         model = self.model
-        assert len(model.main_requests) == model.script.replies + 1
+        last = [request["messages"][-1] for request in model.main_requests]
+        assert len(last) == model.script.replies + 1, last
         messages = model.main_requests[-1]["messages"]
         [message] = [message for message in messages if message.get("tool_calls")]
         [call] = message["tool_calls"]
