@@ -99,10 +99,11 @@ start_llama_server() { # start_llama_server BINARY MODEL PORT OPTION…
 }
 
 # Of the user's it touches nothing: the key that it makes for itself goes into a home of its own, and models that nobody names stay.
-# The one model in memory stays there, and has one conversation at a time. Nothing is asked of its maker's servers.
+# The one model in memory stays there, has one conversation at a time, and a context that is soon full unless a request asks for more.
+# Nothing is asked of its maker's servers.
 start_ollama() { # start_ollama BINARY MODELS PORT
   mkdir -p "$logs/ollama-home"
   start ollama env HOME="$logs/ollama-home" OLLAMA_HOST="127.0.0.1:$3" OLLAMA_MODELS="$2" OLLAMA_NOPRUNE=1 OLLAMA_NO_CLOUD=1 \
-    OLLAMA_KEEP_ALIVE=-1 OLLAMA_NUM_PARALLEL=1 OLLAMA_MAX_LOADED_MODELS=1 OLLAMA_CONTEXT_LENGTH=8192 "$1" serve
+    OLLAMA_KEEP_ALIVE=-1 OLLAMA_NUM_PARALLEL=1 OLLAMA_MAX_LOADED_MODELS=1 OLLAMA_CONTEXT_LENGTH=512 "$1" serve
   await ollama "http://127.0.0.1:$3/api/version" 30
 }
