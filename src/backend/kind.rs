@@ -116,6 +116,15 @@ impl Kind {
         }
     }
 
+    /// Whether a required call is better asked for by a form than by `tool_choice`, see [`super::Needs`].
+    pub(super) fn wants_form_when_required(&self) -> bool {
+        match self {
+            // Ollama ignores `tool_choice`.
+            Self::LlamaServer(_) | Self::Ollama(_) => true,
+            Self::OpenAi(_) | Self::Anthropic(_) => false,
+        }
+    }
+
     /// Whether it lists what its models can do, and refuses tools for those that take none.
     pub(super) fn declares_tools(&self) -> bool {
         match self {

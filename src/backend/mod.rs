@@ -66,6 +66,9 @@ pub struct Needs {
     pub strict_alternation: bool,
     /// Tools are written into the prompt, so calls come as text.
     pub prompt_tools: bool,
+    /// It does not keep a model to a required call by itself: one in its own form is all that it lets pass, and a small model that writes
+    /// another goes on until its limit.
+    pub form_when_required: bool,
 }
 
 /// The events of one reply: `Started` first, `Finished` before the end. Ends after the first error. Dropping it closes the

@@ -113,6 +113,8 @@ struct Attempts {
     truncated: Option<Truncation>,
     /// The backend that answered.
     served: Served,
+    /// Whether a required call is asked for by its form from the beginning.
+    form_when_required: bool,
 }
 
 impl Attempts {
@@ -146,6 +148,7 @@ impl Attempts {
             pinned: None,
             truncated: None,
             served: Served::default(),
+            form_when_required: needs.form_when_required,
         }
     }
 
@@ -170,9 +173,10 @@ impl Attempts {
     /// The form that the reply is forced into, if any: never beside one that the client wants.
     fn form(&self) -> Option<Bytes> {
         let choice = &self.request.tool_choice;
+        let is_required = matches!(choice, ToolChoice::Required | ToolChoice::Named(_)) && !self.had_several_calls;
         let wanted = match self.engine.config.constrain {
             Constrain::Never => false,
-            Constrain::OnRetry => !self.history.is_empty() && !self.had_several_calls,
+            Constrain::OnRetry => (!self.history.is_empty() && !self.had_several_calls) || (self.form_when_required && is_required),
             Constrain::Always => !self.had_several_calls,
         };
         // Where text is an answer, and there is no tool to say it with, a form would forbid it.

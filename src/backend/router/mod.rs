@@ -155,6 +155,7 @@ impl Backend for Router {
         let asked = || stops.iter().filter_map(|stop| Some((self.members.get(stop.candidate.backend)?, stop)));
         Needs {
             strict_alternation: asked().any(|(member, _)| member.strict_alternation),
+            form_when_required: !stops.is_empty() && asked().all(|(member, _)| member.kind.wants_form_when_required()),
             prompt_tools: asked().any(|(member, stop)| member.prompts_tools(&stop.candidate.model)),
         }
     }

@@ -1,12 +1,14 @@
 //! Calls written as text, over the socket; the forms themselves are tested beside their readers.
 
 use serde_json::{Value, json};
+use toolgate::inference::Constrain;
 
-use crate::harness::{Reply, proxy_before, question, question_with};
+use crate::harness::{Proxy, Reply, Upstream, proxy_before, question, question_with};
 
 /// What the client gets for `text`: calls, content, guardrail.
 async fn read(text: &str) -> (Vec<(String, String)>, Value, String) {
-    let (proxy, _upstream) = proxy_before([Reply::text(text)]).await;
+    let upstream = Upstream::saying([Reply::text(text)]).await;
+    let proxy = Proxy::start_with(&upstream, |config| config.inference.constrain = Constrain::Never).await;
     let answer = proxy.ask(&question_with(json!({"tool_choice": "required"}))).await;
     (answer.calls(), answer.message()["content"].clone(), answer.header("x-toolgate-guardrail").to_owned())
 }

@@ -1,6 +1,7 @@
 //! Replies that a token limit or a filter cut off: never repaired, never half a call.
 
 use serde_json::{Value, json};
+use toolgate::inference::Constrain;
 
 use crate::harness::{Proxy, Reply, Upstream, events, fold, paris, proxy_before, question, question_with};
 
@@ -100,7 +101,8 @@ async fn endless_white_space_behind_a_call_stops_the_model() {
     let mut chunks = vec![chunk(call)];
     chunks.extend((0..400).map(|_| chunk("\n")));
     let chunks: Vec<&str> = chunks.iter().map(String::as_str).collect();
-    let (proxy, upstream) = proxy_before([Reply::events(&chunks).stalling_after(401)]).await;
+    let upstream = Upstream::saying([Reply::events(&chunks).stalling_after(401)]).await;
+    let proxy = Proxy::start_with(&upstream, |config| config.inference.constrain = Constrain::Never).await;
     let answer = proxy.ask(&question_with(json!({"tool_choice": "required"}))).await;
     assert_eq!((answer.outcome(), answer.finish_reason()), ((200, "rescued", "1"), "tool_calls".to_owned()));
     upstream.cancelled().await;
