@@ -4,19 +4,20 @@
 //!
 //! ```text
 //! listener::serve → connection::serve → router::route
-//!   │ nothing to guard: routes::chat::pass, routes::forward::to ── backend::forward ── upstream
+//!   │ nothing to guard: routes::chat::pass, routes::forward::to ── Router::pass ── backend::forward ── upstream
 //!   ▼
-//! routes::chat::complete ── body::collect → decode::request → chat::Request
+//! routes::chat::complete ── body::collect → Dialect::decode → chat::Request, an OpenAI chat completion whatever it came as
 //!   ▼
 //! Agent::run → run::start ── one record a run
 //!   ▼
 //! Engine::complete ── offer (respond) ── history (repair)
 //!   ▼
-//! Attempts::prompt (constrain) → Backend::stream → hearing (thinking, forced, accumulate, hold) → judge (rescue, validate, repair, coerce)
-//!   │ what is certain at once    ▲                                           │
-//!   │ all else when it is judged └─────────────── nudge, ask again ──────────┘
+//! Attempts::prompt (constrain) → Router::stream (which backend, sampling, prompt tools) → Backend::stream of its kind
+//!   ▼
+//! hearing (thinking, forced, accumulate, hold) → judge (rescue, validate, repair, coerce) ── nudge, ask again: Attempts::prompt
+//!   │ what is certain at once, all else when it is judged
 //!   ▼ chat::Event
-//! encode::completion or stream::Encoder ── one JSON object or one stream
+//! Encoder::whole or Encoder::event ── one JSON object or one stream, in the client's dialect
 //! ```
 //!
 //! # Invariants
@@ -31,8 +32,8 @@
 //! - **A request without tools is not looked into** beyond its top-level fields, where it is one of OpenAI's; those in other dialects are
 //!   translated, and nothing else is done to them.
 //! - **Nothing is invented**: a failure is a typed error, never a made-up answer.
-//! - Deliberately absent: inbound authentication, HTTP/2, state that outlives a request (but the compiled tool schemas and what a
-//!   backend refused of them).
+//! - Deliberately absent: inbound authentication, HTTP/2, state that outlives a request (but the compiled tool schemas, what a
+//!   backend refused of them, and what is known of each backend).
 
 pub mod agent;
 pub mod api;

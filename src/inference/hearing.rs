@@ -23,6 +23,9 @@ use crate::{
 /// A server that is faster than this has the whole reply at hand; a model gets a token or two further.
 const CATCH_UP: Duration = Duration::from_millis(50);
 
+/// After a forced call nothing but the end of the reply can come, and the usage behind it: some tokens' time on a slow machine.
+const CATCH_UP_WHOLE: Duration = Duration::from_millis(250);
+
 /// A reply that is being heard.
 #[derive(Debug)]
 pub(super) struct Hearing {
@@ -180,7 +183,7 @@ impl Hearing {
         if !is_whole && !matches!(self.over, Some(Over::Enough(_))) {
             return;
         }
-        let until = Instant::now() + CATCH_UP;
+        let until = Instant::now() + if is_whole { CATCH_UP_WHOLE } else { CATCH_UP };
         while let Ok(Some(Ok(event))) = tokio::time::timeout_at(until, events.next()).await {
             if self.reply.charge(&event).is_err() {
                 return;
