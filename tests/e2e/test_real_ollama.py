@@ -1,8 +1,8 @@
 """toolgate over a real Ollama and a small real model, asked by the official OpenAI package for Python.
 
-One model under three names, which differ in the template alone (tests/real/ollama): of TEXT Ollama does not read the calls, because the
+One model under four names, which differ in the template alone (tests/real/ollama): of TEXT Ollama does not read the calls, because the
 model writes them otherwise than its template says; of READ it reads them; PLAIN has a template without tools, and Ollama refuses a
-request with tools for it. Asserted is what a user relies on, at temperature 0, never the model's exact words.
+request with tools for it; THINKING thinks first. Asserted is what a user relies on, at temperature 0, never the model's exact words.
 """
 
 import json
@@ -13,7 +13,7 @@ import openai
 import pytest
 from conftest import Server
 
-TEXT, READ, PLAIN = "qwen2.5-coder:0.5b", "fenced:0.5b", "plain:0.5b"
+TEXT, READ, PLAIN, THINKING = "qwen2.5-coder:0.5b", "fenced:0.5b", "plain:0.5b", "thinking:0.5b"
 QUESTION = {"role": "user", "content": "What is the weather in Paris?"}
 GET_WEATHER = {
     "type": "function",
@@ -195,7 +195,7 @@ def test_any_json_object(client):
 
 def test_the_models_are_listed(client):
     models = {model.id: model for model in client.models.list().data}
-    assert set(models) == {TEXT, READ, PLAIN}
+    assert set(models) == {TEXT, READ, PLAIN, THINKING}
     for model in models.values():
         assert model.object == "model"
         # What it was made for, and not what this server gives it unasked: a request gets what it needs.
@@ -220,13 +220,10 @@ def test_an_unknown_model_is_404(client, stream):
 
 
 @both
-def test_a_model_without_tools_says_so_or_is_told_of_them(client, stream):
-    try:
-        completion = ask(client, stream, model=PLAIN, tools=[GET_WEATHER])
-    except openai.APIError as refusal:  # Which comes as an event where the head has left already.
-        message = refusal.body["message"]
-        assert PLAIN in message and "tools" in message
-        return
+def test_a_model_without_tools_is_told_of_them_in_the_prompt(client, ollama, stream):
+    refusal = ollama.chat({"model": PLAIN, "messages": [QUESTION], "tools": [GET_WEATHER], **LIMITS})
+    assert refusal.status == 400
+    completion = ask(client, stream, model=PLAIN, tools=[GET_WEATHER])
     assert "Paris" in check_call(check_answer(completion, PLAIN))["city"]
 
 
@@ -259,6 +256,23 @@ def test_a_stop_word_ends_the_text(client):
     choice = check_answer(completion, TEXT)
     assert choice.finish_reason == "stop"
     assert "5" in choice.message.content and "7" not in choice.message.content
+
+
+SUM = [{"role": "user", "content": "What is three plus four?"}]
+
+
+@both
+def test_thoughts_are_told_apart(client, stream):
+    message = check_answer(ask(client, stream, model=THINKING, messages=SUM), THINKING).message
+    assert message.model_extra["reasoning_content"]
+    assert "7" in message.content and "think>" not in message.content
+
+
+@both
+def test_a_model_that_is_not_to_think_does_not(client, stream):
+    message = check_answer(ask(client, stream, model=THINKING, messages=SUM, reasoning_effort="none"), THINKING).message
+    assert not message.model_extra.get("reasoning_content")
+    assert message.content
 
 
 @pytest.mark.parametrize("role", ["system", "developer"])

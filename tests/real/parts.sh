@@ -3,7 +3,7 @@
 #
 #   parts.sh llama-server    a llama-server binary      LLAMA_SERVER, then PATH, then built from source (8 to 13 minutes on 2 cores)
 #   parts.sh model           a GGUF model               TOOLGATE_TEST_MODEL, then 491 MB fetched once
-#   parts.sh ollama          an ollama binary           OLLAMA, then PATH, then built from source, which needs Go (4 to 8 minutes on 2 cores)
+#   parts.sh ollama          an ollama binary           OLLAMA, then PATH, then built from source, which needs Go (5 to 8 minutes on 2 cores)
 #   parts.sh ollama-models   a folder for OLLAMA_MODELS with the models of tests/real/ollama, all made of `parts.sh model`
 #   parts.sh python          a Python that has the packages of tests/clients/requirements.txt
 #   parts.sh node            a Node.js of 22 or newer, PATH first; the packages of tests/clients/package-lock.json are then
@@ -138,7 +138,7 @@ ollama() {
   lock ollama
   if [ ! -x "$made" ]; then
     type -P go >/dev/null || { say "no ollama on PATH, OLLAMA is not set, and there is no Go to build one with"; return 1; }
-    say "no ollama on PATH and OLLAMA is not set: building one, once, in 4 to 8 minutes"
+    say "no ollama on PATH and OLLAMA is not set: building one, once, in 5 to 8 minutes"
     scratch
     # A module comes without its folders named vendor, and three libraries of one header each live in such a folder.
     python3 -m venv "$work/venv"
