@@ -68,6 +68,8 @@ impl Error {
     /// Whether another backend may do better.
     pub(super) fn may_fail_over(&self) -> bool {
         match self {
+            // llama-server answers 500 for a reply that it cannot read: that is a reply all the same.
+            Self::Status(refusal) if refusal.body.message.as_deref().is_some_and(|said| said.starts_with("Failed to parse")) => false,
             Self::Status(refusal) => matches!(refusal.status, 404 | 408 | 429 | 500..),
             Self::Connect(_) | Self::Stalled(_) | Self::Protocol(_) | Self::Busy { .. } | Self::Unsupported { .. } => true,
             Self::UnknownModel { .. } | Self::BodyTooLarge | Self::BodyBroken => false,

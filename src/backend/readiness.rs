@@ -68,7 +68,7 @@ fn read(outcome: Result<StatusCode, String>) -> Readiness {
         Err(reason) => Readiness::Unreachable(reason),
         Ok(StatusCode::SERVICE_UNAVAILABLE) => Readiness::NotReady("it is loading its model".to_owned()),
         // A server that wants a key which the probe does not have is up.
-        Ok(status) if status.is_success() || status == StatusCode::UNAUTHORIZED => Readiness::Ready,
+        Ok(status) if status.is_success() || matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) => Readiness::Ready,
         Ok(status) => Readiness::NotReady(format!("it answers its health check with {status}")),
     }
 }

@@ -102,7 +102,8 @@ impl Target {
     pub(super) fn refusal_in_stream(&self, error: &[u8], caller: Option<&Secret>) -> Error {
         let mut body = ErrorBody::read(error);
         self.clean(&mut body, caller);
-        let status = body.status.filter(|status| (400..600).contains(status)).unwrap_or(502);
+        let is_clients = body.kind.as_deref().is_some_and(|kind| kind.starts_with("invalid_request"));
+        let status = body.status.filter(|status| (400..600).contains(status)).unwrap_or(if is_clients { 400 } else { 502 });
         Error::Status(Box::new(Refusal { status, body, retry_after: None }))
     }
 

@@ -23,9 +23,6 @@ pub(super) fn resolve(keys: &mut Keys<'_>) -> router::Config {
     let tables = keys.tables("backend");
     let tables = if tables.is_empty() { vec!["backend".to_owned()] } else { tables };
     let is_only = tables.len() == 1;
-    if let Some(source) = keys.source("backend.url").filter(|_| !is_only) {
-        keys.fault("backend", format!("{source} names one backend, but the file has {}", tables.len()));
-    }
     let mut backends: Vec<backend::Config> = tables.iter().map(|path| backend(keys, path, is_only)).collect();
     check_names(keys, &tables, &backends);
     let models = keys.tables("model").iter().map(|path| model(keys, path, &backends)).collect::<Vec<_>>();
@@ -148,8 +145,11 @@ fn texts(value: &Value) -> Result<Vec<String>, String> {
 fn sampling(keys: &mut Keys<'_>, path: &str) -> Vec<(String, bytes::Bytes)> {
     let mut sampling = Vec::new();
     for (name, value) in keys.take_table(path) {
+        // What says how a reply comes is the client's alone.
+        let is_clients = ["model", "messages", "stream", "stream_options", "n"].contains(&name.as_str()) || name.starts_with("tool");
         match serde_json::to_vec(&value) {
-            Ok(json) if !value.is_table() && !value.is_datetime() => sampling.push((name, json.into())),
+            _ if is_clients => keys.fault(format!("{path}.{name}"), "is for clients to say"),
+            Ok(json) if !name.contains('.') && !value.is_datetime() => sampling.push((name, json.into())),
             _ => keys.fault(format!("{path}.{name}"), "must be a number, a string, a boolean or a list"),
         }
     }
@@ -195,6 +195,7 @@ fn url(value: &Value) -> Result<Uri, String> {
 fn api_key(keys: &mut Keys<'_>, path: &str) -> Option<Secret> {
     let typed = keys.take(path, None, |value| units::text(value).map(Some))?;
     let key = match typed.trim().strip_prefix("${").and_then(|name| name.strip_suffix('}')) {
+        None if typed.contains("${") => Err("must be a key, or ${VARIABLE} and nothing else".to_owned()),
         None => Ok(typed),
         Some(name) => keys.variable(name).ok_or_else(|| format!("the environment variable {name} is not set")),
     };
@@ -284,6 +285,22 @@ mod tests {
     }
 
     #[test]
+    fn a_table_counts_though_it_is_empty() {
+        let problems = resolved("[[backend]]\n[[backend]]\nname = \"a\"\n[[model]]", &[]).unwrap_err();
+        for expected in ["backend[0].name: is missing", "model.name: is missing"] {
+            assert!(problems.iter().any(|problem| problem.starts_with(expected)), "{expected}: {problems:#?}");
+        }
+    }
+
+    #[test]
+    fn sampling_is_what_a_client_may_leave_open() {
+        for wrong in ["stream = true", "n = 2", "response_format = { type = \"text\" }"] {
+            let problems = resolved(&format!("[[model]]\nname = \"m\"\nsampling = {{ {wrong} }}"), &[]).unwrap_err();
+            assert!(problems.iter().all(|problem| problem.starts_with("model.sampling.")), "{problems:?}");
+        }
+    }
+
+    #[test]
     fn every_mistake_is_told_at_once() {
         let file = r#"
             [[backend]]
@@ -313,7 +330,7 @@ mod tests {
             ("backend[1].typo: ", "is not a setting"),
             ("backend[1].name: ", "another backend"),
             ("backend: ", "only one can be the default"),
-            ("backend: ", "TOOLGATE_BACKEND_URL"),
+            ("backend.url: ", "TOOLGATE_BACKEND_URL"),
             ("model[0].backends: ", "no backend `b`"),
             ("model[0].backends: ", "is missing"),
             ("model: ", "a loop"),

@@ -9,6 +9,8 @@ use super::env::{self, Env};
 /// Values by path, from three sources of rising precedence.
 pub struct Keys<'a> {
     file: BTreeMap<String, Value>,
+    /// How long the lists of tables are.
+    lists: BTreeMap<String, usize>,
     env: &'a dyn Env,
     flags: BTreeMap<&'static str, Value>,
     problems: Vec<Problem>,
@@ -35,9 +37,11 @@ impl fmt::Display for Problem {
 impl<'a> Keys<'a> {
     /// The values of `file`, overridden by `env` and `flags`.
     pub fn new(file: Table, env: &'a dyn Env, flags: BTreeMap<&'static str, Value>) -> Self {
+        let is_list = |value: &Value| value.as_array().filter(|list| !list.is_empty() && list.iter().all(Value::is_table)).map(Vec::len);
+        let lists = file.iter().filter_map(|(name, value)| Some((name.clone(), is_list(value)?))).collect();
         let mut flat = BTreeMap::new();
         flatten("", file, &mut flat);
-        Self { file: flat, env, flags, problems: Vec::new() }
+        Self { file: flat, lists, env, flags, problems: Vec::new() }
     }
 
     /// The value at `path`, read by `read`; `default` when nothing sets it or what sets it is wrong, which is noted.
@@ -52,7 +56,21 @@ impl<'a> Keys<'a> {
         })
     }
 
+    /// A variable or flag that means one of several tables means none.
+    fn refuse_for_all(&mut self, path: &str) {
+        let Some((table, (_, key))) = path.split_once('[').and_then(|(table, rest)| Some((table, rest.split_once(']')?))) else { return };
+        let path = format!("{table}{key}");
+        let told = |known: &Problem| known.path == path;
+        if let Some(source) = self.source(&path)
+            && !self.problems.iter().any(told)
+        {
+            let message = format!("there are several tables [[{table}]]: set it in the file");
+            self.problems.push(Problem { path, source: Some(source), message });
+        }
+    }
+
     fn find(&mut self, path: &str) -> Option<(Value, Option<String>)> {
+        self.refuse_for_all(path);
         let in_file = self.file.remove(path).map(|value| (value, None));
         let variable = env::variable(path);
         let in_env = || self.env.get(&variable).map(|text| (Value::String(text), Some(variable.clone())));
@@ -62,11 +80,13 @@ impl<'a> Keys<'a> {
 
     /// Where the tables called `name` are: `["name"]` for one, written `[name]` or `[[name]]`, else `["name[0]", …]`; none when there is none.
     pub fn tables(&self, name: &str) -> Vec<String> {
-        let is_below = |prefix: &str| self.file.keys().any(|path| path.strip_prefix(prefix).is_some_and(|rest| rest.starts_with('.')));
-        if is_below(name) {
-            return vec![name.to_owned()];
+        let is_below = |path: &String| path.strip_prefix(name).is_some_and(|rest| rest.starts_with('.'));
+        match self.lists.get(name) {
+            Some(1) => vec![name.to_owned()],
+            Some(length) => (0..*length).map(|index| format!("{name}[{index}]")).collect(),
+            None if self.file.keys().any(is_below) => vec![name.to_owned()],
+            None => Vec::new(),
         }
-        (0..).map(|index| format!("{name}[{index}]")).take_while(|prefix| is_below(prefix)).collect()
     }
 
     /// The values of a table whose keys are nobody's to know.
@@ -82,7 +102,7 @@ impl<'a> Keys<'a> {
     }
 
     /// What set `path`, unless it was the file or nothing did.
-    pub fn source(&self, path: &str) -> Option<String> {
+    fn source(&self, path: &str) -> Option<String> {
         let variable = env::variable(path);
         let flag = || self.flags.contains_key(path).then(|| flag(path));
         flag().or_else(|| self.env.get(&variable).map(|_| variable))
@@ -111,7 +131,7 @@ fn flatten(prefix: &str, table: Table, flat: &mut BTreeMap<String, Value>) {
         let path = if prefix.is_empty() { name } else { format!("{prefix}.{name}") };
         match value {
             Value::Table(table) => flatten(&path, table, flat),
-            Value::Array(list) if prefix.is_empty() && list.iter().all(Value::is_table) => {
+            Value::Array(list) if prefix.is_empty() && !list.is_empty() && list.iter().all(Value::is_table) => {
                 let several = list.len() > 1;
                 for (index, table) in list.into_iter().filter_map(|value| value.try_into().ok()).enumerate() {
                     flatten(&if several { format!("{path}[{index}]") } else { path.clone() }, table, flat);

@@ -52,11 +52,16 @@ impl Bulkhead {
         Self { config, places: Arc::new(Semaphore::new(config.inside_max)), waiting: AtomicUsize::new(0) }
     }
 
+    /// A place, if there is one at once. Nobody who waits is overtaken.
+    pub fn try_enter(&self) -> Option<Place> {
+        Arc::clone(&self.places).try_acquire_owned().ok().map(|permit| Place { _permit: permit })
+    }
+
     /// A place, at once or after a wait. Fails when too many wait already, and when the wait takes too long. Dropping the future leaves
     /// the queue.
     pub async fn enter(&self) -> Result<Place, Full> {
-        if let Ok(permit) = Arc::clone(&self.places).try_acquire_owned() {
-            return Ok(Place { _permit: permit });
+        if let Some(place) = self.try_enter() {
+            return Ok(place);
         }
         let _waiting = Waiting::begin(&self.waiting, self.config.waiting_max)?;
         let place = tokio::time::timeout(self.config.wait_max, Arc::clone(&self.places).acquire_owned()).await;

@@ -50,7 +50,7 @@ pub(super) async fn route(state: &State, request: Request<Incoming>) -> Result<R
         }
         "/health/live" if get => Ok(routes::health::live()),
         "/health" | "/health/ready" if get => Ok(routes::health::ready(state).await),
-        "/models" | "/v1/models" if get => routes::models::list(state).await,
+        "/models" | "/v1/models" if get => routes::models::list(state, request).await,
         path @ ("/props" | "/slots") if get => {
             let path = path.to_owned();
             routes::forward::to(state, request, &path).await

@@ -233,104 +233,6 @@ async fn a_wrong_model_name_is_told_with_the_right_ones() {
 }
 
 #[tokio::test]
-async fn without_names_in_the_configuration_those_have_a_model_that_list_it() {
-    let (first, second) = (Upstream::saying([paris()]).await, Upstream::saying([paris()]).await);
-    let list = |names: &[&str]| {
-        let data: Vec<Value> = names.iter().map(|name| json!({"id": name, "max_model_len": 4096})).collect();
-        Reply::json(200, &json!({"object": "list", "data": data}).to_string())
-    };
-    first.at("/v1/models", list(&["tiny", "other"]));
-    second.at("/v1/models", list(&["large", "tiny"]));
-    let backend = |name: &str, upstream: &Upstream| {
-        format!("[[backend]]\nname = \"{name}\"\nkind = \"openai\"\nurl = \"http://{}\"\n", upstream.address)
-    };
-    let proxy = Proxy::start_from(&(backend("a", &first) + &backend("b", &second)), |_| {}).await;
-    let models = proxy.get("/v1/models").await.json();
-    let known: Vec<_> =
-        models["data"].as_array().unwrap().iter().map(|model| (&model["id"], &model["owned_by"], &model["context_length"])).collect();
-    let entry = |id, owner| (json!(id), json!(owner), json!(4096));
-    let expected = [entry("tiny", "a"), entry("other", "a"), entry("large", "b")];
-    assert_eq!(known, expected.each_ref().map(|(id, owner, length)| (id, owner, length)));
-    let chats = |upstream: &Upstream| upstream.requests().iter().filter(|request| request.path == "/v1/chat/completions").count();
-    for mut request in ways() {
-        request["model"] = json!("large");
-        assert_eq!(proxy.ask(&request).await.status, 200);
-        request["model"] = json!("nowhere");
-        let answer = proxy.ask(&request).await;
-        assert_eq!((answer.status, answer.error()["code"].as_str()), (404, Some("model_not_found")));
-    }
-    assert_eq!((chats(&first), chats(&second)), (0, 4));
-}
-
-#[tokio::test]
-async fn the_models_are_listed_once_under_the_names_that_clients_use() {
-    let upstream = Upstream::saying([paris()]).await;
-    upstream.at("/v1/models", Reply::json(200, r#"{"data": [{"id": "qwen.gguf", "meta": {"n_ctx": 2048}}, {"id": "tiny"}]}"#));
-    let file = r#"
-        [backend]
-        name = "here"
-        kind = "openai"
-        default = true
-        [[model]]
-        name = "tiny"
-        aliases = ["gpt-4o"]
-        backends = [{ backend = "here", model = "qwen.gguf" }]
-    "#;
-    let proxy = Proxy::start_before(&upstream, file).await;
-    for path in ["/v1/models", "/models"] {
-        let ids: Vec<Value> = proxy.get(path).await.json()["data"].as_array().unwrap().iter().map(|model| model["id"].clone()).collect();
-        assert_eq!(ids, ["tiny", "gpt-4o", "qwen.gguf"]);
-    }
-    let one = proxy.get("/v1/models/gpt-4o").await.json();
-    assert_eq!((&one["context_length"], &one["object"]), (&json!(2048), &json!("model")));
-    let none = proxy.get("/v1/models/no/such").await;
-    assert_eq!((none.status, none.error()["code"].as_str()), (404, Some("model_not_found")));
-}
-
-#[tokio::test]
-async fn tools_are_written_into_the_prompt_where_that_is_declared() {
-    let said = "<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Paris\"}}\n</tool_call>";
-    for stream in [false, true] {
-        let upstream = Upstream::saying([Reply::text("I do not know."), Reply::text(said)]).await;
-        let proxy = Proxy::start_before(&upstream, "[backend]\ntools = \"prompt\"").await;
-        let answer = proxy.ask_with(&question_with(json!({"stream": stream})), &[("x-toolgate-disable", "rescue")]).await;
-        assert!(
-            answer.text().contains(r#"{\"city\":\"Paris\"}"#) || answer.text().contains(r#"{\"city\": \"Paris\"}"#),
-            "{}",
-            answer.text()
-        );
-        for request in upstream.requests() {
-            let sent = request.json();
-            assert!(sent.get("tools").is_none(), "{sent}");
-            let roles: Vec<_> = sent["messages"].as_array().unwrap().iter().map(|message| message["role"].as_str().unwrap()).collect();
-            assert!(roles.starts_with(&["system", "user"]) && !roles.contains(&"tool"), "{roles:?}");
-            assert!(sent["messages"][0]["content"].as_str().unwrap().contains("get_weather"));
-        }
-        assert_eq!(upstream.calls(), 2);
-        let health = proxy.get("/health").await.json();
-        assert_eq!(health["backends"][0]["tools"], "prompt");
-    }
-}
-
-#[tokio::test]
-async fn a_model_is_sampled_as_its_maker_recommends_where_that_is_wanted() {
-    let upstream = Upstream::saying([paris()]).await;
-    let file = "[backend]\nrecommended_sampling = true\n[[model]]\nname = \"qwen3-8b\"\nsampling = { top_k = 7 }\n";
-    let proxy = Proxy::start_before(&upstream, file).await;
-    let recommended = toolgate::backend::sampling::recommended("qwen3-8b").unwrap();
-    let value = |name: &str| {
-        recommended.sampling.iter().find(|(known, _)| known == name).map(|(_, value)| serde_json::from_slice::<Value>(value).unwrap())
-    };
-    for mut request in ways() {
-        request["model"] = json!("qwen3-8b");
-        request["top_p"] = json!(0.11);
-        proxy.ask(&request).await;
-        let sent = upstream.requests().last().unwrap().json();
-        assert_eq!((&sent["top_p"], &sent["top_k"], Some(&sent["temperature"])), (&json!(0.11), &json!(7), value("temperature").as_ref()));
-    }
-}
-
-#[tokio::test]
 async fn each_backend_gets_its_own_key_and_no_other() {
     let first = Upstream::saying([Reply::error(503, "down")]).await;
     let second = Upstream::saying([Reply::error(503, "down")]).await;
@@ -408,4 +310,54 @@ async fn a_connection_that_does_not_come_has_a_code_too() {
     let spare = Upstream::saying([paris()]).await;
     let proxy = Proxy::start_from(&in_order(&[address, spare.address], ""), change).await;
     assert_eq!(proxy.ask(&question()).await.status, 200);
+}
+
+#[tokio::test]
+async fn nobody_waits_while_another_is_idle() {
+    let first = Upstream::saying([Reply::text("Hello").stalling_after(1)]).await;
+    let spare = Upstream::saying([paris()]).await;
+    let proxy = Proxy::start_from(&in_order(&[first.address, spare.address], "max_concurrent = 1"), |_| {}).await;
+    let running = proxy.ask_slowly(&question_with(json!({"stream": true}))).await;
+    assert_eq!(proxy.ask(&question()).await.status, 200);
+    assert_eq!((first.calls(), spare.calls()), (1, 1));
+    drop(running);
+}
+
+#[tokio::test]
+async fn a_backend_that_breaks_off_each_time_is_stepped_away_from() {
+    let first = Upstream::saying([Reply::text("It is sunny").in_tokens_of(3).cut_after(3)]).await;
+    let spare = Upstream::saying([paris()]).await;
+    let proxy = before(&[&first, &spare]).await;
+    for _ in 0..5 {
+        assert_eq!(proxy.ask(&question()).await.status, 502);
+    }
+    assert_eq!(proxy.ask(&question()).await.status, 200);
+    assert_eq!((first.calls(), spare.calls()), (5, 1));
+}
+
+#[tokio::test]
+async fn other_requests_go_where_the_model_is_too() {
+    let spare = Upstream::saying([Reply::json(200, "{}")]).await;
+    let file =
+        in_order(&[nobody(), spare.address], "") + "[[model]]\nname = \"emb\"\nbackends = [{ backend = \"b1\", model = \"nomic\" }]\n";
+    let proxy = Proxy::start_from(&file, |_| {}).await;
+    let embed = async |model: &str| proxy.post("/v1/embeddings", json!({"model": model, "input": "x"}).to_string()).await;
+    assert_eq!(embed("emb").await.status, 200);
+    assert_eq!(spare.requests()[0].json(), json!({"model": "nomic", "input": "x"}));
+    // Nothing was sent to the first one.
+    assert_eq!(embed("tiny").await.status, 200);
+    let answer = embed("large").await;
+    assert_eq!((answer.status, answer.error()["code"].as_str()), (404, Some("model_not_found")));
+    assert_eq!(spare.calls(), 2);
+}
+
+#[tokio::test]
+async fn a_key_that_a_backend_quotes_back_is_not_shown() {
+    let upstream = Upstream::saying([Reply::error(401, "wrong key sk-of-the-house")]).await;
+    let proxy = Proxy::start_before(&upstream, "[backend]\napi_key = \"sk-of-the-house\"").await;
+    for path in ["/v1/embeddings", "/v1/chat/completions"] {
+        let answer = proxy.post(path, chat().to_string()).await;
+        assert_eq!(answer.status, 401);
+        assert!(!answer.text().contains("sk-of-the-house"), "{}", answer.text());
+    }
 }

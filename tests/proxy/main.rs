@@ -18,6 +18,7 @@ mod requests;
 mod identity;
 
 mod backends;
+mod models;
 
 mod llama_server;
 

@@ -71,7 +71,7 @@ fn decoded(written: &str) -> Result<Cow<'_, str>, Error> {
 fn block(part: Part<'_>) -> Result<Option<Block<'_>>, Error> {
     let Part { kind, text: words, refusal, image_url, file } = part;
     match kind.as_ref().map_or("", |kind| kind.0.as_ref()) {
-        "text" => words.map(|words| text(words.0)).ok_or_else(lacking),
+        "" | "text" | "input_text" | "output_text" => words.map(|words| text(words.0)).ok_or_else(lacking),
         "refusal" => refusal.map(|words| text(words.0)).ok_or_else(lacking),
         "image_url" => source(image_url.ok_or_else(lacking)?.url.0).map(image_block),
         "file" => document(file.ok_or_else(lacking)?).map(Some),

@@ -15,7 +15,7 @@ use bytes::Bytes;
 use futures_core::future::BoxFuture;
 use serde_json::Value;
 
-pub use self::props::Props;
+use self::props::Props;
 use self::{loading::Patience, props::Known};
 use super::{
     Backend, Error, Events, Model, Prompt, Server, Target,
@@ -72,13 +72,8 @@ impl LlamaServer {
     }
 
     /// What the server says about itself, asked once for each of its starts. `None` when it does not say so in time.
-    pub async fn props(&self) -> Option<Arc<Props>> {
+    async fn props(&self) -> Option<Arc<Props>> {
         self.props.ask(&self.target).await
-    }
-
-    /// How many tokens a prompt and its reply may have together, as far as is known now.
-    pub fn context_length(&self) -> Option<u64> {
-        self.props.get()?.context_length
     }
 
     /// Sends `prompt`, again and again while the server loads its model.

@@ -20,15 +20,15 @@ const PATIENCE_FOR_ITSELF: Duration = Duration::from_secs(2);
 
 /// What is known of one start of a server. What an older build does not tell is `None`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Props {
+pub(super) struct Props {
     /// How many tokens the context of one slot holds.
-    pub context_length: Option<u64>,
+    pub(super) context_length: Option<u64>,
     /// How many prompts it works on at a time.
-    pub slots: Option<u64>,
+    pub(super) slots: Option<u64>,
     /// Whether the model's template has a place for tools. Where it has none, the server describes them in its own words.
-    pub takes_tools: Option<bool>,
+    pub(super) takes_tools: Option<bool>,
     /// Whether the model takes images.
-    pub sees: bool,
+    pub(super) sees: bool,
 }
 
 impl Props {

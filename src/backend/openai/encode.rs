@@ -8,7 +8,8 @@ use crate::{
     chat::Message,
 };
 
-/// The JSON body of one upstream call. It always streams, and asks for usage where the server understands that. `more` is added where the client does not say it itself.
+/// The JSON body of one upstream call. It always streams, and asks for usage where the server understands that. `more` is added
+/// where the client does not say it itself.
 pub(in crate::backend) fn body(prompt: &Prompt, asks_usage: bool, more: &[(&str, Bytes)]) -> Bytes {
     let request = &prompt.request;
     let size: usize = request.fields.iter().map(|(name, value)| name.len() + value.len() + 4).sum();

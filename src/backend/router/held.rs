@@ -14,12 +14,12 @@ use crate::upstream;
 /// The body and the place.
 pub struct Held {
     body: upstream::Body,
-    _stay: Stay,
+    stay: Stay,
 }
 
 impl Held {
     pub(super) fn new(body: upstream::Body, stay: Stay) -> Self {
-        Self { body, _stay: stay }
+        Self { body, stay }
     }
 }
 
@@ -28,7 +28,13 @@ impl Body for Held {
     type Error = upstream::Error;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, upstream::Error>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
+        let frame = Pin::new(&mut self.body).poll_frame(cx);
+        if let Poll::Ready(Some(Err(error))) = &frame
+            && !matches!(error, upstream::Error::BodyTooLarge | upstream::Error::BodyBroken)
+        {
+            self.stay.broke_off();
+        }
+        frame
     }
 
     fn is_end_stream(&self) -> bool {

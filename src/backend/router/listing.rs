@@ -6,7 +6,10 @@ use futures_util::future::join_all;
 use serde::Serialize;
 
 use super::{Error, Member, Router, member::LIST_TIMEOUT};
-use crate::backend::{self, readiness::Readiness};
+use crate::{
+    backend::{self, readiness::Readiness},
+    upstream,
+};
 
 /// A model as clients see it.
 #[derive(Debug, Clone)]
@@ -96,7 +99,7 @@ impl Router {
     pub async fn check(&self) -> Vec<String> {
         let check = async |member: &Arc<Member>| {
             let name = &member.name;
-            match member.probe().await {
+            match member.server.readiness().await {
                 Readiness::Ready if member.has_key && member.target.refuses_key().await => Some(format!("{name}: it refuses the key")),
                 Readiness::Ready => None,
                 Readiness::NotReady(reason) | Readiness::Unreachable(reason) => Some(format!("{name}: it is not ready: {reason}")),
@@ -116,12 +119,12 @@ async fn fresh(member: &Arc<Member>) -> Result<Arc<Vec<backend::Model>>, Error> 
     match tokio::time::timeout(LIST_TIMEOUT, member.list()).await {
         Ok(Ok(models)) => Ok(models),
         Ok(Err(error)) => member.known().ok_or(error),
-        Err(_) => Ok(member.known().unwrap_or_default()),
+        Err(_) => member.known().ok_or(Error::Stalled(upstream::Error::FirstByte(LIST_TIMEOUT))),
     }
 }
 
 async fn health(member: &Arc<Member>) -> Health {
-    let readiness = member.probe().await;
+    let readiness = member.server.readiness().await;
     let (status, reason) = match readiness {
         Readiness::Ready => ("ready", None),
         Readiness::NotReady(reason) => ("not_ready", Some(reason)),

@@ -25,6 +25,8 @@ use crate::{
 
 /// How often a server is asked for its models.
 const LIST_EVERY: Duration = Duration::from_secs(30);
+/// A name that nobody has makes them list their models again no sooner than this.
+const RELIST_AFTER: Duration = Duration::from_secs(5);
 /// What a list of models may take where a request waits for it.
 pub(super) const LIST_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -45,6 +47,8 @@ pub(super) struct Member {
     /// What the last probe said.
     is_ready: AtomicBool,
     models: Mutex<Option<Arc<Vec<Model>>>>,
+    /// When a request last made it list its models.
+    asked_at: Mutex<Option<Instant>>,
     /// Whether a model takes tools, as the server declared when it first listed the model.
     declared: Mutex<HashMap<String, bool>>,
     /// How long an answer takes, in ms, smoothed.
@@ -69,6 +73,7 @@ impl Member {
             breaker: Mutex::new(Breaker::new(config.breaker)),
             is_ready: AtomicBool::new(true),
             models: Mutex::new(None),
+            asked_at: Mutex::new(None),
             declared: Mutex::new(HashMap::new()),
             answer_ms: AtomicU64::new(0),
         }
@@ -79,13 +84,26 @@ impl Member {
         self.is_ready.load(Ordering::Relaxed) && lock(&self.breaker).try_enter(Instant::now())
     }
 
+    /// A place, if there is one at once.
+    pub(super) fn try_enter(self: &Arc<Self>) -> Option<Stay> {
+        match &self.bulkhead {
+            None => Some(self.stay(None)),
+            Some(bulkhead) => bulkhead.try_enter().map(|place| self.stay(Some(place))),
+        }
+    }
+
     /// Waits for a place. Fails when it has too much to do.
     pub(super) async fn enter(self: &Arc<Self>) -> Result<Stay, Error> {
         let place = match &self.bulkhead {
             None => None,
             Some(bulkhead) => Some(bulkhead.enter().await.map_err(|full| self.busy(full))?),
         };
-        Ok(Stay { member: Arc::clone(self), since: Instant::now(), _place: place })
+        Ok(self.stay(place))
+    }
+
+    /// For a request that takes nobody's place: it does not generate.
+    pub(super) fn stay(self: &Arc<Self>, place: Option<Place>) -> Stay {
+        Stay { member: Arc::clone(self), since: Instant::now(), place, answers: false }
     }
 
     fn busy(&self, full: Full) -> Error {
@@ -101,13 +119,16 @@ impl Member {
         self.bulkhead.as_ref().map_or((0, 0), Bulkhead::load)
     }
 
-    /// An answer began well.
+    /// It answered.
     pub(super) fn succeeded(&self) {
         lock(&self.breaker).succeeded();
     }
 
-    /// A request ended in `error`.
+    /// A request ended in `error`. Who refuses a request works.
     pub(super) fn failed(&self, error: &Error) {
+        if matches!(error, Error::Status(refusal) if refusal.status < 500) {
+            self.succeeded();
+        }
         if !error.is_servers_fault() {
             return;
         }
@@ -156,6 +177,16 @@ impl Member {
         }
     }
 
+    /// Asks for its models, for a moment, unless it was asked just now.
+    pub(super) async fn list_again(&self) -> Result<Arc<Vec<Model>>, Error> {
+        let is_fresh = lock(&self.asked_at).replace(Instant::now()).is_some_and(|asked| asked.elapsed() < RELIST_AFTER);
+        if is_fresh && let Some(models) = self.known() {
+            return Ok(models);
+        }
+        let late = |_| Err(Error::Stalled(upstream::Error::FirstByte(LIST_TIMEOUT)));
+        tokio::time::timeout(LIST_TIMEOUT, self.list()).await.unwrap_or_else(late)
+    }
+
     /// Asks for its models, and remembers what it says.
     pub(super) async fn list(&self) -> Result<Arc<Vec<Model>>, Error> {
         let models = Arc::new(self.server.models().await?);
@@ -169,21 +200,6 @@ impl Member {
         drop(declared);
         *lock(&self.models) = Some(Arc::clone(&models));
         Ok(models)
-    }
-
-    /// Its models as last listed; asked for where they never were, for a moment.
-    pub(super) async fn listed(&self) -> Arc<Vec<Model>> {
-        if let Some(models) = self.known() {
-            return models;
-        }
-        match tokio::time::timeout(LIST_TIMEOUT, self.list()).await {
-            Ok(Ok(models)) => models,
-            Ok(Err(error)) => {
-                tracing::debug!(backend = self.name, %error, "list models");
-                Arc::default()
-            }
-            Err(_) => Arc::default(),
-        }
     }
 
     /// Its models as last listed.
@@ -211,8 +227,12 @@ impl Member {
 
     /// Hears what the server declares about its models before it is first asked with tools, where that decides how they are shown.
     pub(super) async fn hear_declared(&self) {
-        if self.tools == Tools::Auto && self.kind.declares_tools() {
-            self.listed().await;
+        if self.tools == Tools::Auto
+            && self.kind.declares_tools()
+            && self.known().is_none()
+            && let Err(error) = self.list_again().await
+        {
+            tracing::debug!(backend = self.name, %error, "list models");
         }
     }
 }
@@ -221,11 +241,29 @@ impl Member {
 pub(super) struct Stay {
     pub(super) member: Arc<Member>,
     since: Instant,
-    _place: Option<Place>,
+    place: Option<Place>,
+    /// It has begun to answer, and not failed since.
+    pub(super) answers: bool,
+}
+
+impl Stay {
+    /// The answer broke off.
+    pub(super) fn broke_off(&mut self) {
+        if std::mem::take(&mut self.answers) {
+            self.member.failed(&Error::Protocol("the answer broke off"));
+        }
+    }
 }
 
 impl Drop for Stay {
     fn drop(&mut self) {
+        // Whoever ends it, who is answering works.
+        if self.answers {
+            self.member.succeeded();
+        }
+        if self.place.is_none() {
+            return;
+        }
         let took = u64::try_from(self.since.elapsed().as_millis()).unwrap_or(u64::MAX);
         let smooth = |before: u64| Some(if before == 0 { took } else { before - before / 8 + took / 8 });
         // The closure always answers.

@@ -11,7 +11,7 @@ mod pass;
 mod table;
 mod tour;
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use async_stream::try_stream;
 use futures_util::{StreamExt, future::join_all};
@@ -21,7 +21,7 @@ pub use self::{
     table::{Candidate, Model},
 };
 use self::{member::Member, table::Table, tour::Tour};
-use super::{Backend, Error, Events, Needs, Prompt, Target, kind};
+use super::{Backend, Error, Events, Needs, Prompt, kind};
 use crate::{chat::Request, upstream};
 
 /// The settings of the router.
@@ -43,7 +43,7 @@ impl Config {
 /// Which backend answered the earlier attempts at one answer.
 #[derive(Debug, Clone, Default)]
 pub struct Served {
-    backend: Arc<OnceLock<usize>>,
+    last: Arc<Mutex<Option<Candidate>>>,
     is_bound: bool,
 }
 
@@ -51,6 +51,14 @@ impl Served {
     /// The same, where part of the answer was shown: no other may go on with it.
     pub fn bound(&self) -> Self {
         Self { is_bound: true, ..self.clone() }
+    }
+
+    fn last(&self) -> Option<Candidate> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn note(&self, candidate: &Candidate) {
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(candidate.clone());
     }
 }
 
@@ -80,38 +88,53 @@ impl Router {
     async fn tour(&self, request: &Request, served: &Served) -> Result<Tour, Error> {
         let stops = match self.stops(request) {
             Some(stops) => stops,
-            None => self.listed_stops(&request.model).await?,
+            None => self.listed_stops(request).await?,
         };
         let with_member = stops.into_iter().filter_map(|stop| Some((Arc::clone(self.members.get(stop.candidate.backend)?), stop)));
         Ok(Tour::new(with_member.collect(), served.clone()))
     }
 
-    /// Who is asked, as far as the configuration tells.
+    /// Who is asked, as far as is known. Without names in the configuration those have a model that list it.
     fn stops(&self, request: &Request) -> Option<Vec<table::Stop>> {
-        let route = self.table.route(&request.model, || request.conversation());
-        route.or_else(|| self.default_member().map(|index| vec![stop(index, &request.model)]))
+        let name = &request.model;
+        let listed = || {
+            let has = |member: &Arc<Member>| member.known().is_some_and(|models| models.iter().any(|listed| listed.is_called(name)));
+            let stops: Vec<_> = (0..).zip(&self.members).filter(|(_, member)| has(member)).map(|(index, _)| stop(index, name)).collect();
+            (!self.is_single() && self.table.models().is_empty() && !stops.is_empty()).then_some(stops)
+        };
+        let default = || self.default_member().map(|index| vec![stop(index, name)]);
+        self.table.route(name, || request.conversation()).or_else(listed).or_else(default)
     }
 
-    /// The backends that list `model`.
-    async fn listed_stops(&self, model: &str) -> Result<Vec<table::Stop>, Error> {
+    /// The same, where nobody is known to have the model: they are asked.
+    async fn listed_stops(&self, request: &Request) -> Result<Vec<table::Stop>, Error> {
         // Names in the configuration are all the names that there are.
         let asked: &[_] = if self.table.models().is_empty() { &self.members } else { &[] };
-        let listed = join_all(asked.iter().map(|member| member.listed())).await;
-        let has = |models: &[super::Model]| models.iter().any(|listed| listed.is_called(model));
-        let stops: Vec<_> = listed.iter().enumerate().filter(|(_, models)| has(models)).map(|(index, _)| stop(index, model)).collect();
-        if stops.is_empty() {
-            return Err(Error::UnknownModel { model: model.to_owned(), known: self.names() });
+        let lists = join_all(asked.iter().map(|member| member.list_again())).await;
+        if let Some(stops) = self.stops(request) {
+            return Ok(stops);
         }
-        Ok(stops)
+        // Who does not answer may have it.
+        lists.into_iter().collect::<Result<Vec<_>, _>>()?;
+        Err(Error::UnknownModel { model: request.model.clone(), known: self.names() })
+    }
+
+    /// Who may be asked, each with the name of the model there: all, where it is not known who has it.
+    fn concerned(&self, request: &Request) -> Vec<(&Arc<Member>, String)> {
+        match self.stops(request) {
+            Some(stops) => {
+                stops.into_iter().filter_map(|stop| Some((self.members.get(stop.candidate.backend)?, stop.candidate.model))).collect()
+            }
+            None => self.members.iter().map(|member| (member, request.model.clone())).collect(),
+        }
+    }
+
+    fn is_single(&self) -> bool {
+        self.members.len() == 1
     }
 
     fn default_member(&self) -> Option<usize> {
         self.members.iter().position(|member| member.is_default)
-    }
-
-    /// The backend to which requests go that name no model: the default, else the first.
-    pub fn main_target(&self) -> Option<&Arc<Target>> {
-        self.members.get(self.default_member().unwrap_or(0)).map(|member| &member.target)
     }
 }
 
@@ -125,7 +148,7 @@ impl Backend for Router {
         Box::pin(try_stream! {
             let mut tour = router.tour(&prompt.request, &prompt.served).await?;
             loop {
-                let (stay, stop) = tour.next().await?;
+                let (mut stay, stop) = tour.next().await?;
                 stay.member.hear_declared().await;
                 let mut events = stay.member.server.stream(tour::prompt_for(&prompt, &stay.member, &stop));
                 let first = match events.next().await.transpose() {
@@ -135,12 +158,14 @@ impl Backend for Router {
                         continue;
                     }
                 };
-                tour.served(&stay, &stop);
+                tour.served(&stop);
+                stay.answers = true;
                 if let Some(first) = first {
                     yield first;
                 }
                 while let Some(event) = events.next().await {
                     if let Err(error) = &event {
+                        stay.answers = false;
                         stay.member.failed(error);
                     }
                     yield event?;
@@ -151,12 +176,11 @@ impl Backend for Router {
     }
 
     fn needs(&self, request: &Request) -> Needs {
-        let stops = self.stops(request).unwrap_or_default();
-        let asked = || stops.iter().filter_map(|stop| Some((self.members.get(stop.candidate.backend)?, stop)));
+        let concerned = self.concerned(request);
         Needs {
-            strict_alternation: asked().any(|(member, _)| member.strict_alternation),
-            form_when_required: !stops.is_empty() && asked().all(|(member, _)| member.kind.wants_form_when_required()),
-            prompt_tools: asked().any(|(member, stop)| member.prompts_tools(&stop.candidate.model)),
+            strict_alternation: concerned.iter().any(|(member, _)| member.strict_alternation),
+            form_when_required: !concerned.is_empty() && concerned.iter().all(|(member, _)| member.kind.wants_form_when_required()),
+            prompt_tools: concerned.iter().any(|(member, model)| member.prompts_tools(model)),
         }
     }
 }

@@ -8,18 +8,13 @@ use super::{Router, Served, held::Held, member::Stay, tour};
 use crate::{
     backend::{Error, forward::Forward},
     chat::Request,
+    upstream,
 };
 
 impl Router {
     /// Whether everyone who may be asked for `request` takes it as the client wrote it.
     pub fn is_native(&self, request: &Request) -> bool {
-        let stops = self.stops(request);
-        let asked = |index: usize| self.members.get(index);
-        let takes = |index: usize, model: &str| asked(index).is_some_and(|member| member.kind.is_native() && !member.prompts_tools(model));
-        match stops {
-            Some(stops) => stops.iter().all(|stop| takes(stop.candidate.backend, &stop.candidate.model)),
-            None => (0..self.members.len()).all(|index| takes(index, &request.model)),
-        }
+        self.concerned(request).iter().all(|(member, model)| member.kind.is_native() && !member.prompts_tools(model))
     }
 
     /// Passes a chat completion on, whose client's bytes are `body`. An error status is an [`Error::Status`]; the next backend is asked
@@ -32,53 +27,98 @@ impl Router {
             let adapted = stay.member.kind.adapted(changed.as_ref().unwrap_or(request));
             let body = adapted.or(changed).map_or_else(|| body.clone(), |request| written(&request));
             match stay.member.target.forward_success(forward, body).await {
-                Ok(response) => {
-                    tour.served(&stay, &stop);
-                    return Ok(response.map(|body| Held::new(body, stay)));
-                }
+                Ok(response) => return answered(Ok(response), stay),
                 Err(error) => tour.failed(&stay, error)?,
             }
         }
     }
 
     /// Passes any other request on. Any status is an answer. It goes to the first backend that has the `model` which it names, else to the
-    /// main one; it is not sent twice.
+    /// main one; to another only where the first cannot be reached.
     pub async fn forward(&self, model: Option<String>, forward: &Forward<'_>, body: Bytes) -> Result<Response<Held>, Error> {
-        let (stay, body) = self.place(model, body).await?;
-        let response = stay.member.target.forward(forward, body).await?;
-        Ok(response.map(|body| Held::new(body, stay)))
+        self.send_on(model, Passing { forward, errors: Errors::Answers }, body).await
     }
 
     /// Passes a request on as [`Self::forward`] does, but makes an error status an [`Error::Status`].
     pub async fn forward_success(&self, model: Option<String>, forward: &Forward<'_>, body: Bytes) -> Result<Response<Held>, Error> {
-        let (stay, body) = self.place(model, body).await?;
-        let response = stay.member.target.forward_success(forward, body).await?;
-        Ok(response.map(|body| Held::new(body, stay)))
+        self.send_on(model, Passing { forward, errors: Errors::Fail }, body).await
     }
 
-    /// A place at the backend that has `model`, and the body that names it there.
-    async fn place(&self, model: Option<String>, body: Bytes) -> Result<(Stay, Bytes), Error> {
-        let request = Request { model: model.unwrap_or_default(), ..Request::default() };
-        let tour = if request.model.is_empty() { None } else { self.tour(&request, &Served::default()).await.ok() };
-        match tour {
-            Some(mut tour) => {
-                let (stay, stop) = tour.next().await?;
-                let body = if stop.candidate.model == request.model { body } else { renamed(&body, &stop.candidate.model) };
-                Ok((stay, body))
+    async fn send_on(&self, model: Option<String>, passing: Passing<'_>, body: Bytes) -> Result<Response<Held>, Error> {
+        let Some(model) = model.filter(|model| !model.is_empty()) else {
+            // It generates nothing, as far as can be told: it takes nobody's place.
+            let stay = self.main()?.stay(None);
+            return answered(passing.send(&stay, body).await, stay);
+        };
+        let request = Request { model, ..Request::default() };
+        let mut tour = self.tour(&request, &Served::default()).await?;
+        loop {
+            let (stay, stop) = tour.next().await?;
+            let body = if stop.candidate.model == request.model { body.clone() } else { renamed(&body, &stop.candidate.model) };
+            match passing.send(&stay, body).await {
+                Err(error @ Error::Connect(_)) => tour.failed(&stay, error)?,
+                outcome => return answered(outcome, stay),
             }
-            None => Ok((self.main()?.enter().await?, body)),
         }
     }
 
     /// Passes a request on to the main backend, its body as it arrives.
     pub async fn forward_stream(&self, forward: &Forward<'_>, body: Limited<Incoming>) -> Result<Response<Held>, Error> {
-        let stay = self.main()?.enter().await?;
-        let response = stay.member.target.forward_stream(forward, body).await?;
-        Ok(response.map(|body| Held::new(body, stay)))
+        let stay = self.main()?.stay(None);
+        answered(stay.member.target.forward_stream(forward, body).await, stay)
+    }
+
+    /// Whether all requests go to one backend as they are, whatever they name.
+    pub fn is_plain(&self) -> bool {
+        self.is_single() && self.table.models().is_empty()
     }
 
     fn main(&self) -> Result<&std::sync::Arc<super::Member>, Error> {
         self.members.get(self.default_member().unwrap_or(0)).ok_or(Error::Protocol("there is no backend"))
+    }
+}
+
+/// A request that is passed on.
+struct Passing<'a> {
+    forward: &'a Forward<'a>,
+    errors: Errors,
+}
+
+/// What an error status is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Errors {
+    /// An answer like any other.
+    Answers,
+    /// An [`Error::Status`].
+    Fail,
+}
+
+impl Passing<'_> {
+    async fn send(&self, stay: &Stay, body: Bytes) -> Result<Response<upstream::Body>, Error> {
+        let target = &stay.member.target;
+        if self.errors == Errors::Fail {
+            return target.forward_success(self.forward, body).await;
+        }
+        let response = target.forward(self.forward, body).await?;
+        // Some quote the key back.
+        if stay.member.has_key && matches!(response.status().as_u16(), 401 | 403) {
+            return Err(target.refusal(response, self.forward.caller).await);
+        }
+        Ok(response)
+    }
+}
+
+/// What came of a request, for the client and for what is known of the backend.
+fn answered(outcome: Result<Response<upstream::Body>, Error>, mut stay: Stay) -> Result<Response<Held>, Error> {
+    match outcome {
+        Ok(response) => {
+            stay.answers = !response.status().is_server_error();
+            Ok(response.map(|body| Held::new(body, stay)))
+        }
+        Err(error) => {
+            stay.member.failed(&error);
+            Err(error)
+        }
     }
 }
 

@@ -136,7 +136,7 @@ fn loops(models: &[Model]) -> Vec<String> {
     let mut faults = Vec::new();
     for start in 0..models.len() {
         let mut path = vec![start];
-        if table.leads_back(start, &mut path) {
+        if table.leads_back(start, &mut path, &mut HashSet::from([start])) {
             let mut members = path.clone();
             members.sort_unstable();
             if told.insert(members) {
@@ -150,15 +150,15 @@ fn loops(models: &[Model]) -> Vec<String> {
 
 impl Table {
     /// Whether the fallbacks behind the last of `path` lead back to `start`; `path` is then the way.
-    fn leads_back(&self, start: usize, path: &mut Vec<usize>) -> bool {
+    fn leads_back(&self, start: usize, path: &mut Vec<usize>, seen: &mut HashSet<usize>) -> bool {
         let last = path.last().and_then(|index| self.models.get(*index));
         for next in last.into_iter().flat_map(|model| &model.fallbacks).filter_map(|name| self.by_name.get(name)) {
             if *next == start {
                 return true;
             }
-            if !path.contains(next) {
+            if seen.insert(*next) {
                 path.push(*next);
-                if self.leads_back(start, path) {
+                if self.leads_back(start, path, seen) {
                     return true;
                 }
                 path.pop();

@@ -14,59 +14,67 @@ use crate::{
 
 /// Those who may still be asked.
 pub(super) struct Tour {
-    ahead: VecDeque<(Arc<Member>, Stop)>,
+    ahead: Stops,
+    /// Those that had no room at once: waited for when nobody has.
+    full: Stops,
     /// Those that did not work when it was their turn: tried last.
-    passed_over: VecDeque<(Arc<Member>, Stop)>,
+    passed_over: Stops,
     served: Served,
     /// Why the last one did not take it.
     error: Option<Error>,
 }
 
+type Stops = VecDeque<(Arc<Member>, Stop)>;
+
 impl Tour {
-    /// A tour of `stops` in their order, but of the one first that answered earlier attempts.
-    pub(super) fn new(mut stops: VecDeque<(Arc<Member>, Stop)>, served: Served) -> Self {
-        if let Some(backend) = served.backend.get() {
-            if let Some(place) = stops.iter().position(|(_, stop)| stop.candidate.backend == *backend)
-                && let Some(first) = stops.remove(place)
-            {
-                stops.push_front(first);
-            }
+    /// A tour of `stops` in their order, but of the one first that answered the last attempt.
+    pub(super) fn new(mut stops: Stops, served: Served) -> Self {
+        if let Some(last) = served.last() {
+            let place = stops.iter().position(|(_, stop)| stop.candidate == last);
+            let first = place.and_then(|place| stops.remove(place));
             if served.is_bound {
-                stops.truncate(1);
+                stops.clear();
             }
+            first.into_iter().for_each(|first| stops.push_front(first));
         }
-        Self { ahead: stops, passed_over: VecDeque::new(), served, error: None }
+        Self { ahead: stops, full: Stops::new(), passed_over: Stops::new(), served, error: None }
     }
 
     /// The next one, once it has room. Fails with the last error when there is nobody left.
     pub(super) async fn next(&mut self) -> Result<(Stay, Stop), Error> {
-        loop {
-            let Some((member, stop)) = self.pop() else {
-                return Err(self.error.take().unwrap_or(Error::Protocol("no backend has the model")));
-            };
+        while let Some((member, stop)) = self.ahead.pop_front() {
+            // Who is alone is asked whatever is known: there is nothing to lose.
+            if !self.is_last() && !member.works() {
+                self.passed_over.push_back((member, stop));
+            } else if let Some(stay) = member.try_enter() {
+                return Ok((stay, stop));
+            } else {
+                self.full.push_back((member, stop));
+            }
+        }
+        while let Some((member, stop)) = self.full.pop_front().or_else(|| self.passed_over.pop_front()) {
             match member.enter().await {
                 Ok(stay) => return Ok((stay, stop)),
                 Err(error) => self.error = Some(error),
             }
         }
+        Err(self.error.take().unwrap_or(Error::Protocol("who began the answer is no longer there")))
     }
 
-    fn pop(&mut self) -> Option<(Arc<Member>, Stop)> {
-        while let Some((member, stop)) = self.ahead.pop_front() {
-            // Who is alone is asked whatever is known: there is nothing to lose.
-            let is_alone = self.ahead.is_empty() && self.passed_over.is_empty() && self.error.is_none();
-            if is_alone || member.works() {
-                return Some((member, stop));
-            }
-            self.passed_over.push_back((member, stop));
-        }
-        self.passed_over.pop_front()
+    fn is_last(&self) -> bool {
+        self.ahead.is_empty() && self.full.is_empty() && self.passed_over.is_empty()
     }
 
     /// Takes note that `stay` ended in `error` before anything was said. Fails with it where nobody else would do better.
     pub(super) fn failed(&mut self, stay: &Stay, error: Error) -> Result<(), Error> {
         stay.member.failed(&error);
-        if !error.may_fail_over() || (self.ahead.is_empty() && self.passed_over.is_empty()) {
+        if matches!(error, Error::Connect(_) | Error::Stalled(_)) {
+            // By no other name would it be there.
+            for stops in [&mut self.ahead, &mut self.full, &mut self.passed_over] {
+                stops.retain(|(member, _)| !Arc::ptr_eq(member, &stay.member));
+            }
+        }
+        if !error.may_fail_over() || self.is_last() {
             return Err(error);
         }
         tracing::warn!(backend = stay.member.name, %error, "asking the next backend");
@@ -74,11 +82,9 @@ impl Tour {
         Ok(())
     }
 
-    /// Takes note that `stay` answers.
-    pub(super) fn served(&self, stay: &Stay, stop: &Stop) {
-        stay.member.succeeded();
-        // Already set: by the same one, who was asked first.
-        self.served.backend.set(stop.candidate.backend).ok();
+    /// Takes note that the backend of `stop` answers.
+    pub(super) fn served(&self, stop: &Stop) {
+        self.served.note(&stop.candidate);
     }
 }
 

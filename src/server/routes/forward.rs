@@ -21,7 +21,9 @@ pub(in crate::server) async fn to(state: &State, request: Request<Incoming>, pat
     let path = with_query(path, head.uri.query());
     let forward = Forward { method: &head.method, path: &path, headers: &head.headers, caller: caller.as_ref() };
     // What is short is read first: it can go out on a kept connection, and a client that stalls costs the backend nothing.
-    let response = if incoming.size_hint().upper().is_some_and(|length| length <= AT_HAND_BYTES_MAX) {
+    // And where names lead somewhere, the body says where.
+    let is_short = incoming.size_hint().upper().is_some_and(|length| length <= AT_HAND_BYTES_MAX);
+    let response = if is_short || !state.router.is_plain() {
         let body = body::collect(incoming, &state.config).await?;
         state.router.forward(model(&body), &forward, body).await?
     } else {

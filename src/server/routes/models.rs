@@ -5,14 +5,17 @@ use hyper::{Method, Request, Response, StatusCode, body::Incoming};
 use super::forward;
 use crate::{
     api::openai::models,
-    backend::router::Listed,
+    backend::{Error, router::Listed},
     chat::{Problem, problem::Kind},
     server::{State, reply},
 };
 
-/// `GET /v1/models`.
-pub(in crate::server) async fn list(state: &State) -> Result<Response<reply::Body>, Problem> {
-    let listed = state.router.models().await?;
+/// `GET /v1/models`. A backend that lists its models only for the caller's key is asked with it.
+pub(in crate::server) async fn list(state: &State, request: Request<Incoming>) -> Result<Response<reply::Body>, Problem> {
+    let listed = match state.router.models().await {
+        Err(Error::Status(refusal)) if matches!(refusal.status, 401 | 403) => return forward::to(state, request, "/v1/models").await,
+        listed => listed?,
+    };
     Ok(reply::json(StatusCode::OK, models::list(listed.iter().map(entry))))
 }
 
