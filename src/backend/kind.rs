@@ -125,6 +125,14 @@ impl Kind {
         }
     }
 
+    /// How long a request waits while the server loads its model, where nobody else may answer.
+    pub(super) fn load_timeout(&self) -> Duration {
+        match self {
+            Self::LlamaServer(config) => config.load_timeout,
+            Self::OpenAi(_) | Self::Ollama(_) | Self::Anthropic(_) => Duration::ZERO,
+        }
+    }
+
     /// Whether it lists what its models can do, and refuses tools for those that take none.
     pub(super) fn declares_tools(&self) -> bool {
         match self {

@@ -361,3 +361,17 @@ async fn a_key_that_a_backend_quotes_back_is_not_shown() {
         assert!(!answer.text().contains("sk-of-the-house"), "{}", answer.text());
     }
 }
+
+#[tokio::test]
+async fn a_model_that_loads_is_waited_for_unless_another_backend_has_it() {
+    for request in ways() {
+        let loading = || Reply::error(503, "Loading model");
+        let alone = Upstream::saying([loading(), loading(), paris()]).await;
+        let answer = Proxy::start(&alone).await.ask(&request).await;
+        assert_eq!((answer.status, alone.calls()), (200, 3), "{request}");
+
+        let (first, spare) = (Upstream::saying([loading()]).await, Upstream::saying([paris()]).await);
+        let answer = before(&[&first, &spare]).await.ask(&request).await;
+        assert_eq!((answer.status, first.calls(), spare.calls()), (200, 1, 1), "{request}");
+    }
+}

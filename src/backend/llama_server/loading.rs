@@ -15,7 +15,7 @@ const PAUSE_MIN: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// Whether `error` says that the model is being loaded. Other refusals with the same status are for the client.
-pub(super) async fn is_loading(error: &Error, target: &Target) -> bool {
+pub(in crate::backend) async fn is_loading(error: &Error, target: &Target) -> bool {
     let Error::Status(refusal) = error else { return false };
     match &refusal.body.message {
         _ if refusal.status != 503 => false,
@@ -27,18 +27,18 @@ pub(super) async fn is_loading(error: &Error, target: &Target) -> bool {
 }
 
 /// The patience of one request.
-pub(super) struct Patience {
+pub(in crate::backend) struct Patience {
     until: Instant,
     pause: Duration,
 }
 
 impl Patience {
-    pub(super) fn new(timeout: Duration) -> Self {
+    pub(in crate::backend) fn new(timeout: Duration) -> Self {
         Self { until: Instant::now() + timeout, pause: PAUSE_MIN }
     }
 
     /// Waits a little. Returns whether it is worth asking again.
-    pub(super) async fn wait(&mut self) -> bool {
+    pub(in crate::backend) async fn wait(&mut self) -> bool {
         let Some(pause) = self.next_pause(Instant::now()) else { return false };
         tokio::time::sleep(jittered(pause)).await;
         true

@@ -2,7 +2,7 @@
 //!
 //! Source: llama-server b11434. An older build that lacks something is a server that does not tell.
 
-mod loading;
+pub(super) mod loading;
 mod props;
 
 use std::{
@@ -34,7 +34,7 @@ pub struct Config {
     /// the prompt, and a free one where that one is busy. Affinity makes two conversations wait for each other that fall on the same slot;
     /// it is for many alike conversations that push each other out of their slots.
     pub slot_affinity: bool,
-    /// How long to wait for a server that is loading its model.
+    /// How long to wait for a server that is loading its model, where no other backend may answer instead.
     pub load_timeout: Duration,
 }
 
@@ -78,7 +78,8 @@ impl LlamaServer {
 
     /// Sends `prompt`, again and again while the server loads its model.
     async fn open(&self, prompt: &Prompt) -> Result<Opened<openai::Translator>, Error> {
-        let mut patience = Patience::new(self.config.load_timeout);
+        let wait = if prompt.served.has_others() { Duration::ZERO } else { self.config.load_timeout };
+        let mut patience = Patience::new(wait);
         loop {
             let body = openai::body(prompt, true, &self.fields(prompt).await);
             let error = match openai::open(&self.target, prompt, body).await {

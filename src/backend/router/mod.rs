@@ -45,12 +45,19 @@ impl Config {
 pub struct Served {
     last: Arc<Mutex<Option<Candidate>>>,
     is_bound: bool,
+    /// Others may still be asked.
+    has_others: bool,
 }
 
 impl Served {
     /// The same, where part of the answer was shown: no other may go on with it.
     pub fn bound(&self) -> Self {
         Self { is_bound: true, ..self.clone() }
+    }
+
+    /// Whether somebody else may answer if this backend does not: it need not wait for what may be long.
+    pub fn has_others(&self) -> bool {
+        self.has_others
     }
 
     fn last(&self) -> Option<Candidate> {
@@ -150,7 +157,7 @@ impl Backend for Router {
             loop {
                 let (mut stay, stop) = tour.next().await?;
                 stay.member.hear_declared().await;
-                let mut events = stay.member.server.stream(tour::prompt_for(&prompt, &stay.member, &stop));
+                let mut events = stay.member.server.stream(tour.prompt_for(&prompt, &stay.member, &stop));
                 let first = match events.next().await.transpose() {
                     Ok(first) => first,
                     Err(error) => {

@@ -1,12 +1,18 @@
 //! Requests that are passed on as they are, to the backend that has the model.
 
+use std::{sync::Arc, time::Duration};
+
 use bytes::{BufMut, Bytes, BytesMut};
 use http_body_util::Limited;
 use hyper::{Response, body::Incoming};
 
-use super::{Router, Served, held::Held, member::Stay, tour};
+use super::{Member, Router, Served, held::Held, member::Stay, tour};
 use crate::{
-    backend::{Error, forward::Forward},
+    backend::{
+        Error,
+        forward::Forward,
+        llama_server::loading::{Patience, is_loading},
+    },
     chat::Request,
     upstream,
 };
@@ -26,7 +32,7 @@ impl Router {
             let changed = tour::changed(request, &stay.member, &stop);
             let adapted = stay.member.kind.adapted(changed.as_ref().unwrap_or(request));
             let body = adapted.or(changed).map_or_else(|| body.clone(), |request| written(&request));
-            match stay.member.target.forward_success(forward, body).await {
+            match patiently(&stay.member, forward, body, tour.is_last()).await {
                 Ok(response) => return answered(Ok(response), stay),
                 Err(error) => tour.failed(&stay, error)?,
             }
@@ -73,8 +79,21 @@ impl Router {
         self.is_single() && self.table.models().is_empty()
     }
 
-    fn main(&self) -> Result<&std::sync::Arc<super::Member>, Error> {
+    fn main(&self) -> Result<&Arc<Member>, Error> {
         self.members.get(self.default_member().unwrap_or(0)).ok_or(Error::Protocol("there is no backend"))
+    }
+}
+
+/// Passes a chat completion on, again and again while the server loads its model and `nobody_else` may answer.
+async fn patiently(member: &Member, forward: &Forward<'_>, body: Bytes, nobody_else: bool) -> Result<Response<upstream::Body>, Error> {
+    let wait = if nobody_else { member.kind.load_timeout() } else { Duration::ZERO };
+    let mut patience = Patience::new(wait);
+    loop {
+        let outcome = member.target.forward_success(forward, body.clone()).await;
+        let Err(error) = outcome else { return outcome };
+        if wait.is_zero() || !is_loading(&error, &member.target).await || !patience.wait().await {
+            return Err(error);
+        }
     }
 }
 

@@ -61,7 +61,18 @@ impl Tour {
         Err(self.error.take().unwrap_or(Error::Protocol("who began the answer is no longer there")))
     }
 
-    fn is_last(&self) -> bool {
+    /// `prompt` as `member` gets it.
+    pub(super) fn prompt_for(&self, prompt: &Prompt, member: &Member, stop: &Stop) -> Prompt {
+        let mut prompt = prompt.clone();
+        prompt.served.has_others = !self.is_last();
+        if let Some(request) = changed(&prompt.request, member, stop) {
+            prompt.request = Arc::new(request);
+        }
+        if member.prompts_tools(&stop.candidate.model) { prompt_tools::rewritten(prompt) } else { prompt }
+    }
+
+    /// Whether there is nobody else to ask.
+    pub(super) fn is_last(&self) -> bool {
         self.ahead.is_empty() && self.full.is_empty() && self.passed_over.is_empty()
     }
 
@@ -86,15 +97,6 @@ impl Tour {
     pub(super) fn served(&self, stop: &Stop) {
         self.served.note(&stop.candidate);
     }
-}
-
-/// `prompt` as `member` gets it.
-pub(super) fn prompt_for(prompt: &Prompt, member: &Member, stop: &Stop) -> Prompt {
-    let mut prompt = prompt.clone();
-    if let Some(request) = changed(&prompt.request, member, stop) {
-        prompt.request = Arc::new(request);
-    }
-    if member.prompts_tools(&stop.candidate.model) { prompt_tools::rewritten(prompt) } else { prompt }
 }
 
 /// `request` with the model's name at the backend, and with the sampling of the route and of the model's maker where it has none; `None`
