@@ -105,9 +105,13 @@ impl Router {
     fn stops(&self, request: &Request) -> Option<Vec<table::Stop>> {
         let name = &request.model;
         let listed = || {
+            // Who is alone gets every name, and names in the configuration are all that there are.
+            if self.is_single() || !self.table.models().is_empty() {
+                return None;
+            }
             let has = |member: &Arc<Member>| member.known().is_some_and(|models| models.iter().any(|listed| listed.is_called(name)));
             let stops: Vec<_> = (0..).zip(&self.members).filter(|(_, member)| has(member)).map(|(index, _)| stop(index, name)).collect();
-            (!self.is_single() && self.table.models().is_empty() && !stops.is_empty()).then_some(stops)
+            (!stops.is_empty()).then_some(stops)
         };
         let default = || self.default_member().map(|index| vec![stop(index, name)]);
         self.table.route(name, || request.conversation()).or_else(listed).or_else(default)
