@@ -4,6 +4,7 @@ use std::{
     net::{Ipv4Addr, Ipv6Addr, SocketAddr},
     process::ExitCode,
     sync::Arc,
+    time::Duration,
 };
 
 use anyhow::{Context, bail};
@@ -18,7 +19,11 @@ use crate::{
     backend::{Router, Slot, Target, target},
     config::Config,
     inference::Engine,
+    resilience::tasks::Tasks,
     server::{self, State},
+    store::Store,
+    tools::Toolbox,
+    trace::Recorder,
 };
 
 /// What a shell reports for a process ended by SIGINT; a second signal ends this one as abruptly.
@@ -38,7 +43,13 @@ pub async fn serve(config: Config) -> anyhow::Result<ExitCode> {
     tracing::info!(%address, ?backends, "listening");
     let router = state.router.clone();
 
-    // 1 stop accepting → 2 let connections finish their request, within the grace → 3 cut the rest by leaving.
+    if let Some(toolbox) = &state.toolbox {
+        toolbox.start();
+    }
+    let tasks = state.tasks.clone();
+
+    // 1 stop accepting → 2 let connections finish their request, within the grace → 3 close the connections to MCP servers, end their
+    // processes, finish the calls that were sent → 4 cut the rest by leaving.
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let serving = server::serve(listener, Arc::new(state), async { drop(stopped.await) });
     let signalled = async {
@@ -46,7 +57,7 @@ pub async fn serve(config: Config) -> anyhow::Result<ExitCode> {
         drop(stop);
         signals.next().await;
     };
-    tokio::select! {
+    let code = tokio::select! {
         () = router.watch() => Ok(ExitCode::FAILURE),
         open = serving => {
             if open > 0 {
@@ -58,8 +69,16 @@ pub async fn serve(config: Config) -> anyhow::Result<ExitCode> {
             tracing::warn!("second signal, leaving at once");
             Ok(ExitCode::from(EXIT_INTERRUPTED))
         }
+    };
+    let left = tasks.end(TASKS_GRACE).await;
+    if left > 0 {
+        tracing::warn!(left, "tasks are cut");
     }
+    code
 }
+
+/// How long tasks get to end once requests have.
+const TASKS_GRACE: Duration = Duration::from_secs(10);
 
 /// Two descriptors a connection, one to the client and one to the backend, and some for the rest.
 fn raise_descriptor_limit(connections_max: usize) {
@@ -75,7 +94,11 @@ fn raise_descriptor_limit(connections_max: usize) {
 pub fn build(config: &Config) -> State {
     let router = Router::new(config.backends.clone(), &config.upstream);
     let engine = Arc::new(Engine::new(Arc::new(router.clone()), config.inference.clone()));
-    State { config: config.server.clone(), agent: Agent::new(engine), router }
+    let tasks = Tasks::default();
+    let store = Arc::new(Store::new(config.store));
+    let toolbox = (!config.tools.servers.is_empty()).then(|| Toolbox::new(config.tools.clone(), tasks.clone()));
+    let agent = Agent::new(engine, toolbox.clone(), store, Recorder, config.agent);
+    State { config: config.server.clone(), agent, router, toolbox, tasks }
 }
 
 /// What is wrong with the backends, one sentence each.

@@ -48,5 +48,8 @@ pub mod inference;
 pub mod resilience;
 pub mod secret;
 pub mod server;
+pub mod store;
+pub mod tools;
+pub mod trace;
 pub mod upstream;
 pub mod wire;

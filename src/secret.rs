@@ -39,6 +39,41 @@ impl fmt::Debug for Secret {
     }
 }
 
+/// A text with placeholders for secrets, which are filled in when the text is used and never before: `${NAME}` is the variable `NAME`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Template(String);
+
+/// A placeholder for a variable that is not set.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the variable {0} is not set")]
+pub struct Unset(pub String);
+
+impl Template {
+    /// The template that `text` spells.
+    pub fn new(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+
+    /// The text as it was written.
+    pub fn text(&self) -> &str {
+        &self.0
+    }
+
+    /// The text with its variables filled in. Fails with the first that is not set.
+    pub fn fill(&self, variable: &dyn Fn(&str) -> Option<String>) -> Result<Secret, Unset> {
+        let mut filled = String::new();
+        let mut rest = self.0.as_str();
+        while let Some((before, after)) = rest.split_once("${") {
+            let Some((name, behind)) = after.split_once('}') else { break };
+            filled.push_str(before);
+            filled.push_str(&variable(name).ok_or_else(|| Unset(name.to_owned()))?);
+            rest = behind;
+        }
+        filled.push_str(rest);
+        Ok(Secret::new(&filled))
+    }
+}
+
 /// Local servers are given dummies such as `x` or `none`: hiding those would only mangle the message.
 const MIN_LENGTH: usize = 8;
 

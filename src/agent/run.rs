@@ -1,18 +1,19 @@
 //! A run and the one record that it leaves, however it ends.
 
-use std::{sync::Arc, time::Instant};
+use std::time::Instant;
 
+use futures_core::Stream;
 use futures_util::StreamExt;
 
 use super::Run;
 use crate::{
-    chat::{Event, Problem, Request},
-    inference::{Engine, Guardrails},
+    chat::{Event, Problem},
+    inference::Error,
 };
 
-pub(super) fn start(engine: &Arc<Engine>, request: Request, guardrails: Guardrails) -> Run {
+/// The run whose events are `events`.
+pub(super) fn recorded(events: impl Stream<Item = Result<Event, Error>> + Send + 'static) -> Run {
     let mut record = Record { outcome: Outcome::Cancelled, attempts: 0, guardrail: "", begun: Instant::now() };
-    let events = engine.complete(Arc::new(request), guardrails);
     Box::pin(events.map(move |event| {
         record.note(&event);
         event.map_err(Problem::from)

@@ -2,7 +2,7 @@
 
 use serde_json::value::RawValue;
 
-use super::{Call, Report, Usage};
+use super::{Call, CallRecord, Report, Usage};
 
 /// One step of a reply.
 #[derive(Debug, Clone)]
@@ -32,6 +32,10 @@ pub enum Event {
     Usage(Usage),
     /// How long the server took for what, as it wrote it: llama-server's `timings`. Before `Finished` in an answer; a later one replaces it.
     Timings(Box<RawValue>),
+    /// A tool that toolgate runs itself was called, or refused. No part of the answer; never from a backend.
+    Called(Box<CallRecord>),
+    /// How far a running tool is, for a person to read. No part of the answer; never from a backend.
+    Progress(String),
     /// What the guardrails did. Once per answer, when it is settled; never from a backend.
     Settled(Report),
 }

@@ -3,6 +3,7 @@
 //! Nothing here does I/O or knows a wire format. JSON that toolgate does not act on stays [`Bytes`](bytes::Bytes) in the
 //! client's own spelling.
 
+pub mod call;
 pub mod event;
 pub mod id;
 pub mod message;
@@ -12,10 +13,11 @@ pub mod report;
 pub mod request;
 pub mod usage;
 
+pub use self::call::CallRecord;
 pub use self::event::{Event, FinishReason, Meta};
 pub use self::message::{Call, Message};
 pub use self::problem::Problem;
 pub use self::reply::Reply;
 pub use self::report::Report;
-pub use self::request::{Request, Tool, ToolChoice};
+pub use self::request::{Request, Servers, Tool, ToolChoice};
 pub use self::usage::Usage;

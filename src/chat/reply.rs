@@ -53,6 +53,8 @@ impl Reply {
             Event::Usage(usage) => self.usage = usage,
             Event::Timings(timings) => self.timings = Some(timings),
             Event::Settled(report) => self.report = Some(report),
+            // The report has the calls.
+            Event::Called(_) | Event::Progress(_) => {}
         }
     }
 }

@@ -1,9 +1,13 @@
 //! What the guardrails did to an answer: the source of the `x-toolgate-*` headers and of the `toolgate` object.
 
+use std::time::Duration;
+
 use serde::Serialize;
 
+use super::{CallRecord, Usage};
+
 /// The history of one answer.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Report {
     /// The strongest thing that had to be done.
     pub guardrail: Guardrail,
@@ -15,6 +19,58 @@ pub struct Report {
     /// The backend did not read the prompt to its end, by its own count.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub truncated: Option<Truncation>,
+    /// The calls that toolgate ran, or refused to, in order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub calls: Vec<CallRecord>,
+    /// The limit that ended the run, if one did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub halt_reason: Option<HaltReason>,
+    /// What else the client may want to know, one sentence each.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+    /// Whether the answer shall tell all this even where the request did not ask for it: the plan of a dry run.
+    #[serde(skip)]
+    pub is_plan: bool,
+}
+
+impl Report {
+    /// Adds what a later turn of the same run did.
+    pub fn add(&mut self, later: Self) {
+        self.guardrail = self.guardrail.max(later.guardrail);
+        self.attempts.extend(later.attempts);
+        self.history.extend(later.history);
+        self.truncated = later.truncated.or(self.truncated);
+        self.calls.extend(later.calls);
+        self.halt_reason = self.halt_reason.or(later.halt_reason);
+        self.notes.extend(later.notes);
+        self.is_plan |= later.is_plan;
+    }
+}
+
+/// Which limit ended a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HaltReason {
+    /// The model replied as often as it may.
+    Turns,
+    /// As many tools were called as may be.
+    Calls,
+    /// The run took as long as it may.
+    Deadline,
+    /// The model read and wrote as many tokens as it may.
+    Tokens,
+}
+
+impl HaltReason {
+    /// The word in answers.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Turns => "turns",
+            Self::Calls => "calls",
+            Self::Deadline => "deadline",
+            Self::Tokens => "tokens",
+        }
+    }
 }
 
 /// A prompt that was read in part.
@@ -27,10 +83,11 @@ pub struct Truncation {
 }
 
 /// How the answer was reached, from least to most intervention.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Guardrail {
     /// As the model wrote it.
+    #[default]
     Clean,
     /// Calls were read out of text.
     Rescued,
@@ -66,6 +123,12 @@ pub struct Attempt {
     /// The arguments whose type was changed without loss: call, JSON path, and from what to what.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub coerced: Vec<String>,
+    /// How long the model took. For the trace.
+    #[serde(skip)]
+    pub latency: Duration,
+    /// What the reply cost. For the trace.
+    #[serde(skip)]
+    pub usage: Usage,
 }
 
 /// What a reply can have wrong.

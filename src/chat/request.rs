@@ -9,6 +9,7 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::Problem;
 use crate::secret::Secret;
 
 /// A chat completion request.
@@ -38,6 +39,26 @@ pub struct Request {
     pub query: Option<String>,
     /// The caller's `Authorization` header, whole.
     pub credential: Option<Secret>,
+    /// What the request is called in logs and traces.
+    pub id: String,
+    /// What its conversation is called, where the client says so.
+    pub session: Option<String>,
+    /// Whether tools are chosen but not run.
+    pub dry_run: bool,
+    /// Whose tools are offered beside the client's own.
+    pub servers: Servers,
+}
+
+/// Which MCP servers' tools a request may use.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Servers {
+    /// Those that are offered to requests that do not say.
+    #[default]
+    Attached,
+    /// None.
+    Off,
+    /// Those with these ids.
+    Only(Vec<String>),
 }
 
 impl Request {
@@ -52,6 +73,20 @@ impl Request {
 }
 
 impl Request {
+    /// Fails when a call is wanted that no tool can answer.
+    pub fn check_choice(&self) -> Result<(), Problem> {
+        let wrong = |message: String| Err(Problem::invalid("tool_choice", message));
+        match &self.tool_choice {
+            ToolChoice::Required if matches!(&self.tools_json[..], b"" | b"null" | b"[]") => {
+                wrong("`tool_choice` is `required`, but no tools are given.".to_owned())
+            }
+            ToolChoice::Named(name) if !self.tools.iter().any(|tool| tool.name == *name) => {
+                wrong(format!("`tool_choice` names `{name}`, which is not among `tools`."))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Puts raw JSON at a top-level field.
     pub fn set_field(&mut self, name: &str, value: Bytes) {
         match self.fields.iter_mut().find(|(known, _)| known == name) {
@@ -93,6 +128,10 @@ impl Default for Request {
             model: String::new(),
             query: None,
             credential: None,
+            id: String::new(),
+            session: None,
+            dry_run: false,
+            servers: Servers::Attached,
         }
     }
 }

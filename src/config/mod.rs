@@ -7,6 +7,7 @@ mod backends;
 pub mod env;
 pub mod keys;
 mod kind;
+mod mcp;
 pub mod resolve;
 pub mod units;
 

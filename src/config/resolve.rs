@@ -14,12 +14,13 @@ use super::{
     backends,
     env::Env,
     keys::{Keys, Problem},
-    units,
+    mcp, units,
 };
 use crate::{
+    agent,
     backend::router,
     inference::{self, Constrain, Guardrails, OnText, Reasoning, RetrySampling, ToolArguments, history::Replay},
-    server, upstream,
+    server, store, tools, upstream,
 };
 
 /// What the command line says.
@@ -42,6 +43,12 @@ pub struct Config {
     pub upstream: upstream::Config,
     /// The guardrails.
     pub inference: inference::Config,
+    /// The MCP servers and their tools.
+    pub tools: tools::Config,
+    /// The limits of a run.
+    pub agent: agent::Config,
+    /// What outlives a request.
+    pub store: store::Config,
     /// The log.
     pub log: Log,
 }
@@ -113,6 +120,10 @@ fn resolve(keys: &mut Keys<'_>) -> Config {
             total_timeout: keys.take("timeouts.total", 3600 * SECOND, units::duration),
         },
         inference: inference(keys),
+        tools: mcp::tools(keys),
+        agent: mcp::agent(keys),
+        // Conversations and lists of tools of a busy day.
+        store: store::Config { bytes_max: keys.take("store.max_memory", 64 << 20, units::bytes) },
         log: Log {
             level: keys.take("log.level", "info".to_owned(), log_level),
             format: keys

@@ -89,6 +89,6 @@ fn size(event: &Event) -> usize {
         Event::CallStarted(call) => size_of::<Call>() + call.id.len() + call.name.len() + call.arguments.len(),
         Event::CallArguments { fragment, .. } => fragment.len(),
         Event::Logprobs(raw) | Event::Timings(raw) => raw.get().len(),
-        Event::Started(_) | Event::Finished(_) | Event::Usage(_) | Event::Settled(_) => 0,
+        Event::Started(_) | Event::Finished(_) | Event::Usage(_) | Event::Settled(_) | Event::Called(_) | Event::Progress(_) => 0,
     }
 }

@@ -1,6 +1,6 @@
 //! The attempts of one turn: ask, judge, correct, ask again, until there is an answer or the retries are used up.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
 use async_stream::try_stream;
 use bytes::Bytes;
@@ -100,6 +100,8 @@ struct Attempts {
     started: bool,
     /// Whether text of an earlier reply was shown.
     goes_on: bool,
+    /// When the model was asked last.
+    asked: Instant,
     /// Whether the form of the reply that is awaited is forced.
     is_forced: bool,
     /// Whether the backend refused to force a form in this request.
@@ -141,6 +143,7 @@ impl Attempts {
             meta: None,
             started: false,
             goes_on: false,
+            asked: Instant::now(),
             is_forced: false,
             is_unforced: false,
             is_reduced: false,
@@ -164,6 +167,7 @@ impl Attempts {
         };
         let form = self.form();
         self.is_forced = form.is_some();
+        self.asked = Instant::now();
         let served = if self.goes_on { self.served.bound() } else { self.served.clone() };
         let sampling = resample::sampling(&self.request, self.engine.config.retry_sampling, self.history.len());
         let (request, corrections) = (Arc::clone(&self.request), self.corrections.clone());
@@ -237,7 +241,7 @@ impl Attempts {
         self.usage += reply.usage;
         self.notice_truncation(reply.usage);
         self.meta.get_or_insert_with(|| reply.meta.clone());
-        let mut note = Attempt { forced: self.is_forced, ..Attempt::default() };
+        let mut note = Attempt { forced: self.is_forced, latency: self.asked.elapsed(), usage: reply.usage, ..Attempt::default() };
         let correction = match judge::judge(reply, stuck, Terms { shown, ..self.terms() }, &mut note) {
             Verdict::Accept(answer) => {
                 self.history.push(note);
@@ -337,7 +341,7 @@ impl Attempts {
         } else {
             Guardrail::Clean
         };
-        Report { guardrail, attempts: self.history.clone(), history: self.changes.clone(), truncated: self.truncated }
+        Report { guardrail, attempts: self.history.clone(), history: self.changes.clone(), truncated: self.truncated, ..Report::default() }
     }
 
     /// The answer as events.

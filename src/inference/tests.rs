@@ -148,7 +148,9 @@ fn answer(replies: &[Said], size: usize, mixed: bool, request: &Request, config:
     }
     let calls: Vec<_> = reply.calls.iter().map(|call| (&call.name, &call.arguments)).collect();
     let Reply { meta, reasoning, content, finish, usage, report, .. } = &reply;
-    Ok(format!("{meta:?} {reasoning:?} {content:?} {calls:?} {finish:?} {usage:?} {report:?}"))
+    // As a client reads it: how long an attempt took is no part of it.
+    let report = serde_json::to_string(report).unwrap();
+    Ok(format!("{meta:?} {reasoning:?} {content:?} {calls:?} {finish:?} {usage:?} {report}"))
 }
 
 proptest! {

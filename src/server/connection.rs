@@ -29,9 +29,10 @@ impl Service<Request<Incoming>> for Handler {
     type Error = Infallible;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, Infallible>> + Send>>;
 
-    fn call(&self, request: Request<Incoming>) -> Self::Future {
+    fn call(&self, mut request: Request<Incoming>) -> Self::Future {
         let state = Arc::clone(&self.0);
         let id = headers::request_id(request.headers());
+        request.extensions_mut().insert(headers::RequestId(id.clone()));
         let explain = headers::explain(request.headers());
         let dialect = router::dialect(request.uri().path());
         let span = tracing::debug_span!("request", id = ?id, method = %request.method(), path = request.uri().path());

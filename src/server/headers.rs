@@ -1,10 +1,13 @@
 //! toolgate's own headers, and the few of the client's that it reads.
 
-use hyper::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
+use hyper::{
+    header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue},
+    http::request::Parts,
+};
 
 use crate::{
     agent::Guardrails,
-    chat::{Problem, Report, id},
+    chat::{Problem, Report, Request, Servers, id},
     secret::Secret,
 };
 
@@ -12,12 +15,19 @@ pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id"
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 const EXPLAIN: HeaderName = HeaderName::from_static("x-toolgate-explain");
 const DISABLE: HeaderName = HeaderName::from_static("x-toolgate-disable");
+const SESSION_ID: HeaderName = HeaderName::from_static("x-session-id");
+const DRY_RUN: HeaderName = HeaderName::from_static("x-toolgate-dry-run");
+const MCP: HeaderName = HeaderName::from_static("x-toolgate-mcp");
 const ATTEMPTS: HeaderName = HeaderName::from_static("x-toolgate-attempts");
 const GUARDRAIL: HeaderName = HeaderName::from_static("x-toolgate-guardrail");
 const CONTEXT: HeaderName = HeaderName::from_static("x-toolgate-context");
 
 /// A longer id is not taken over from a client: it would end up in every log line.
 const REQUEST_ID_BYTES_MAX: usize = 128;
+
+/// The id of a request, on its way through the server.
+#[derive(Debug, Clone)]
+pub(super) struct RequestId(pub(super) HeaderValue);
 
 /// The client's request id if it sent a usable one, else a new one.
 pub(super) fn request_id(headers: &HeaderMap) -> HeaderValue {
@@ -57,6 +67,32 @@ pub(super) fn guardrails(headers: &HeaderMap, guardrails: Guardrails) -> Result<
         }
     }
     Ok(guardrails)
+}
+
+/// Puts what the headers say of a run into `request`: its id, its conversation, whose tools it may use, whether it is a rehearsal.
+pub(super) fn order(head: &Parts, request: &mut Request) -> Result<(), Problem> {
+    let headers = &head.headers;
+    let id = head.extensions.get().and_then(|RequestId(id)| id.to_str().ok());
+    request.id = id.unwrap_or_default().to_owned();
+    let session = headers.get(SESSION_ID).and_then(|value| value.to_str().ok()).map(str::trim);
+    if let Some(session) = session.filter(|session| !session.is_empty()) {
+        request.session = Some(session.to_owned());
+    }
+    request.dry_run |= headers.get(DRY_RUN).is_some_and(|value| matches!(value.as_bytes(), b"1" | b"true"));
+    if headers.contains_key(MCP) {
+        request.servers = servers(headers)?;
+    }
+    Ok(())
+}
+
+fn servers(headers: &HeaderMap) -> Result<Servers, Problem> {
+    let mut ids = Vec::new();
+    for value in headers.get_all(MCP) {
+        let value = value.to_str().map_err(|_| Problem::invalid(MCP.as_str(), "The names of MCP servers are text."))?;
+        ids.extend(value.split(',').map(str::trim).filter(|id| !id.is_empty()).map(str::to_owned));
+    }
+    // An empty list names nobody: nobody's tools are offered.
+    Ok(if ids.is_empty() || ids.iter().any(|id| id == "off") { Servers::Off } else { Servers::Only(ids) })
 }
 
 /// Tells in `headers` how the answer was reached.

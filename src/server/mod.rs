@@ -12,10 +12,10 @@ mod reply;
 mod router;
 mod routes;
 
-use std::{net::SocketAddr, time::Duration};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 pub use self::listener::serve;
-use crate::{agent::Agent, backend::Router};
+use crate::{agent::Agent, backend::Router, resilience::tasks::Tasks, tools::Toolbox};
 
 /// The settings of the edge.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,4 +44,8 @@ pub struct State {
     pub agent: Agent,
     /// Takes the requests that are passed on.
     pub router: Router,
+    /// The MCP servers, where there are any.
+    pub toolbox: Option<Arc<Toolbox>>,
+    /// What goes on beside the requests.
+    pub tasks: Tasks,
 }

@@ -11,6 +11,13 @@ pub const DONE: &[u8] = b"data: [DONE]\n\n";
 /// A comment, which clients skip.
 pub const COMMENT: &[u8] = b": toolgate\n\n";
 
+/// Writes `text` as a comment, which clients skip; its line ends become spaces.
+pub fn comment(to: &mut impl bytes::BufMut, text: &str) {
+    to.put_slice(b": ");
+    to.put_slice(text.replace(['\n', '\r'], " ").as_bytes());
+    to.put_slice(b"\n\n");
+}
+
 /// Cuts a byte stream into the payloads of its events.
 #[derive(Debug)]
 pub struct Decoder {

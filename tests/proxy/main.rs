@@ -32,6 +32,8 @@ mod lifecycle;
 
 mod health;
 
+mod mcp;
+
 mod messages;
 
 mod golden;

@@ -8,6 +8,7 @@ use super::encode::{self, About, Block, Counts, Message, stop_reason};
 use crate::{
     api,
     chat::{Call, Event, FinishReason, Problem, Reply, Report, Usage},
+    wire::sse,
 };
 
 /// Writes the frames of one stream.
@@ -82,7 +83,8 @@ impl Encoder {
             Event::Finished(reason) => self.finish = reason,
             Event::Usage(usage) => self.usage = usage,
             // There is no place for them.
-            Event::Logprobs(_) | Event::Timings(_) => {}
+            Event::Logprobs(_) | Event::Timings(_) | Event::Called(_) => {}
+            Event::Progress(text) => sse::comment(&mut self.room, &text),
         }
     }
 

@@ -62,6 +62,8 @@ impl Encoder {
             }
             Event::Usage(usage) => self.usage(&mut frames, usage),
             Event::Timings(raw) => self.timings = Some(raw),
+            Event::Progress(text) => sse::comment(&mut frames, &text),
+            Event::Called(_) => {}
         }
         let written = frames.split().freeze();
         self.room = frames;

@@ -11,6 +11,7 @@ use super::{
 use crate::{
     api::{Dialect, openai::ChatCompletions},
     chat::Problem,
+    wire::sse,
 };
 
 /// Frames that are to be sent, numbered from 0 in the order in which they are put here.
@@ -25,6 +26,11 @@ impl Frames {
     /// What was put here since the last time.
     pub(super) fn take(&mut self) -> Bytes {
         self.room.split().freeze()
+    }
+
+    /// Adds a comment, which clients skip.
+    pub(super) fn comment(&mut self, text: &str) {
+        sse::comment(&mut self.room, text);
     }
 
     /// Adds a frame about an item.

@@ -61,7 +61,8 @@ impl Encoder {
             Event::Logprobs(raw) => self.logprobs.extend(output::entries(&raw)),
             Event::Finished(reason) => self.finish(reason),
             // There is no place for them.
-            Event::Timings(_) => {}
+            Event::Timings(_) | Event::Called(_) => {}
+            Event::Progress(text) => self.frames.comment(&text),
             // Both are part of the last frame.
             Event::Usage(usage) => self.usage = usage,
             Event::Settled(report) => self.report = Some(report),

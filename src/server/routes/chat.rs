@@ -10,7 +10,7 @@ use hyper::{Request, Response, StatusCode, body::Incoming, http::request::Parts}
 
 use super::forward::with_query;
 use crate::{
-    agent::{self, Run},
+    agent::Run,
     api::{Dialect, Encoder},
     backend::forward::Forward,
     chat::{Event, Problem, Reply},
@@ -28,18 +28,20 @@ pub(in crate::server) async fn complete(
     let body = body::collect(incoming, &state.config).await?;
     let (mut request, encoder) = dialect.decode(&body, headers::explain(&head.headers))?;
     request.credential = headers::credential(&head.headers);
-    let guards = agent::guards(&request, guardrails);
+    headers::order(&head, &mut request)?;
     if dialect.is_native() {
-        if !guards && state.router.is_native(&request) {
-            return pass(state, &head, &request, body).await;
-        }
         request.query = head.uri.query().map(str::to_owned);
     }
-    if request.choices != 1 && !guards {
+    let job = state.agent.prepare(request).await?;
+    let is_work = job.is_work(guardrails);
+    if dialect.is_native() && !is_work && state.router.is_native(job.request()) {
+        return pass(state, &head, job.request(), body).await;
+    }
+    if job.request().choices != 1 && !is_work {
         return Err(Problem::invalid("n", "The backend gives one choice only: leave `n` out, or ask several times."));
     }
-    let stream = request.stream;
-    let run = state.agent.run(request, guardrails);
+    let stream = job.request().stream;
+    let run = state.agent.run(job, guardrails);
     if stream { answer_stream(state, run, encoder).await } else { answer(run, encoder).await }
 }
 

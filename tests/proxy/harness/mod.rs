@@ -2,6 +2,7 @@
 
 mod anthropic;
 mod client;
+pub(crate) mod mcp;
 pub(crate) mod messages;
 mod proxy;
 mod reply;

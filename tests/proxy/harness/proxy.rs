@@ -56,6 +56,9 @@ impl Proxy {
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel();
         let state = Arc::new(app::build(&config));
+        if let Some(toolbox) = &state.toolbox {
+            toolbox.start();
+        }
         let mut serving = JoinSet::new();
         serving.spawn(server::serve(listener, state, async { drop(stopped.await) }));
         Self { address, client: Client::new(address), stop: Some(stop), serving }

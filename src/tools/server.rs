@@ -1,0 +1,131 @@
+//! One MCP server: what is known of it, and who may call it now.
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use arc_swap::ArcSwap;
+use serde::Serialize;
+
+use super::{config, definition::Definition, mcp};
+use crate::resilience::{
+    breaker::{self, Breaker, Phase},
+    bulkhead::{self, Bulkhead, Full, Place},
+};
+
+/// A server and its connection.
+#[derive(Debug)]
+pub struct Server {
+    /// Its settings.
+    pub config: config::Server,
+    view: ArcSwap<View>,
+    breaker: Mutex<Breaker>,
+    bulkhead: Bulkhead,
+}
+
+/// What is known of a server at one moment.
+#[derive(Debug, Clone, Default)]
+pub struct View {
+    /// How it is.
+    pub state: State,
+    /// Why it is not better.
+    pub reason: Option<String>,
+    /// Its tools, as last listed.
+    pub tools: Arc<[Definition]>,
+    /// When they were listed.
+    pub listed: Option<Instant>,
+    /// The connection, where there is one.
+    pub connection: Option<mcp::Connection>,
+}
+
+/// How a server is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// It was not reached yet.
+    #[default]
+    Starting,
+    /// It is connected and its tools are known.
+    Ready,
+    /// It is connected and has no tools.
+    Empty,
+    /// Its tools are known from long ago, or it is not connected at the moment.
+    Stale,
+    /// It wants a credential that it did not get.
+    AuthNeeded,
+    /// It cannot be reached, or does not speak as it should.
+    Broken,
+}
+
+impl State {
+    /// The word in answers and metrics.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Starting => "starting",
+            Self::Ready => "ready",
+            Self::Empty => "empty",
+            Self::Stale => "stale",
+            Self::AuthNeeded => "auth_needed",
+            Self::Broken => "broken",
+        }
+    }
+}
+
+/// How many calls may wait for a place at one server: several turns of a busy hour.
+const WAITING_MAX: usize = 1024;
+
+impl Server {
+    /// A server that is not connected yet.
+    pub fn new(config: config::Server, breaker: breaker::Config) -> Self {
+        let places = bulkhead::Config { inside_max: config.concurrent_max, waiting_max: WAITING_MAX, wait_max: config.timeout };
+        let view = ArcSwap::from_pointee(View::default());
+        Self { config, view, breaker: Mutex::new(Breaker::new(breaker)), bulkhead: Bulkhead::new(places) }
+    }
+
+    /// What is known of it now.
+    pub fn view(&self) -> Arc<View> {
+        self.view.load_full()
+    }
+
+    /// Makes `view` what is known.
+    pub(super) fn publish(&self, view: View) {
+        self.view.store(Arc::new(view));
+    }
+
+    /// Whether it can be expected to answer: connected, and not left alone by its breaker.
+    pub fn is_up(&self) -> bool {
+        self.view.load().connection.is_some() && self.phase() != Phase::Open
+    }
+
+    /// The phase of its breaker.
+    pub fn phase(&self) -> Phase {
+        self.breaker().phase(Instant::now())
+    }
+
+    /// Whether its breaker lets a call through now; the first after an open time is the trial.
+    pub(super) fn try_enter(&self) -> bool {
+        self.breaker().try_enter(Instant::now())
+    }
+
+    /// Tells the breaker how a call went.
+    pub(super) fn note(&self, worked: bool) {
+        let mut breaker = self.breaker();
+        if worked { breaker.succeeded() } else { breaker.failed(Instant::now()) }
+    }
+
+    /// A place among the calls that it serves at once.
+    pub(super) async fn place(&self) -> Result<Place, Full> {
+        self.bulkhead.enter().await
+    }
+
+    /// How long a call of it may take.
+    pub(super) fn timeout(&self) -> Duration {
+        self.config.timeout
+    }
+
+    fn breaker(&self) -> MutexGuard<'_, Breaker> {
+        // A breaker is whole after any panic: each change is one assignment.
+        self.breaker.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,3 @@
+//! MCP servers whose tools toolgate runs itself.
+
+mod run;
