@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, fmt};
 use toml::{Table, Value};
 
 use super::env::{self, Env};
+use crate::tools::config::Variables;
 
 /// Values by path, from three sources of rising precedence.
 pub struct Keys<'a> {
@@ -99,6 +100,11 @@ impl<'a> Keys<'a> {
     /// The variable `name` of the environment.
     pub fn variable(&self, name: &str) -> Option<String> {
         self.env.get(name)
+    }
+
+    /// The environment, for those who look variables up later.
+    pub fn variables(&self) -> Variables {
+        self.env.variables()
     }
 
     /// What set `path`, unless it was the file or nothing did.
