@@ -156,6 +156,8 @@ fn server(keys: &mut Keys<'_>) -> server::Config {
         keep_alive: keys.take("server.keep_alive", Some(10 * SECOND), units::duration_or_off),
         // A failure within it still has a status of its own; nobody notices it as a delay.
         head_grace: keys.take("server.head_grace", SECOND / 4, units::duration),
+        // Pages of the web have no business with this machine's tools.
+        origins: keys.take("mcp.allowed_origins", Vec::new(), units::texts),
         // What Kubernetes and compose give a container to stop, or a little more.
         shutdown_grace: keys.take("server.shutdown_grace", 30 * SECOND, units::duration),
     }
