@@ -47,14 +47,21 @@ impl<'a> Keys<'a> {
 
     /// The value at `path`, read by `read`; `default` when nothing sets it or what sets it is wrong, which is noted.
     pub fn take<T>(&mut self, path: &str, default: T, read: impl Fn(&Value) -> Result<T, String>) -> T {
-        let (value, source) = match self.find(path) {
-            Some(found) => found,
-            None => return default,
+        let Some((value, source)) = self.find(path) else { return default };
+        self.noted(path, source, read(&value)).unwrap_or(default)
+    }
+
+    /// The value at `path`, read by `read`; `None` when what sets it is wrong, or nothing does, of which `missing` is said.
+    pub fn require<T>(&mut self, path: &str, missing: &str, read: impl Fn(&Value) -> Result<T, String>) -> Option<T> {
+        let Some((value, source)) = self.find(path) else {
+            self.fault(path, format!("is missing: {missing}"));
+            return None;
         };
-        read(&value).unwrap_or_else(|message| {
-            self.problems.push(Problem { path: path.to_owned(), source, message });
-            default
-        })
+        self.noted(path, source, read(&value))
+    }
+
+    fn noted<T>(&mut self, path: &str, source: Option<String>, read: Result<T, String>) -> Option<T> {
+        read.map_err(|message| self.problems.push(Problem { path: path.to_owned(), source, message })).ok()
     }
 
     /// A variable or flag that means one of several tables means none.

@@ -74,11 +74,8 @@ fn overlaps(keys: &mut Keys<'_>, file: &mcp_servers::File) -> Vec<Vec<Named>> {
     let mut overlaps = Vec::new();
     for table in keys.tables("overlap") {
         let path = format!("{table}.tools");
-        let names = keys.take(&path, Vec::new(), backends::texts);
-        if names.len() < 2 {
-            keys.fault(path, "must list two tools at least, such as [\"filesystem.read_file\", \"github.get_file_contents\"]");
-            continue;
-        }
+        let missing = "it lists tools such as [\"filesystem.read_file\", \"github.get_file_contents\"]";
+        let Some(names) = keys.require(&path, missing, several) else { continue };
         let mut group = Vec::new();
         for name in &names {
             match file.split(name) {
@@ -97,24 +94,29 @@ fn approvals(keys: &mut Keys<'_>, file: &mcp_servers::File) -> Vec<Approval> {
     let mut approvals = Vec::new();
     for table in keys.tables("approval") {
         let path = format!("{table}.tools");
-        let patterns =
-            keys.take(&path, Vec::new(), |value| value.as_str().map_or_else(|| backends::texts(value), |one| Ok(vec![one.to_owned()])));
-        if patterns.is_empty() {
-            keys.fault(&path, "is missing: it says which tools are meant, such as \"filesystem.write_*\"");
-        }
+        let missing = "it says which tools are meant, such as \"filesystem.write_*\"";
+        let patterns = keys.require(&path, missing, one_or_more).unwrap_or_default();
         // A rule that matches nothing protects nothing.
         for pattern in patterns.iter().filter(|pattern| !file.may_match(pattern)) {
-            keys.fault(
-                &path,
-                format!("`{pattern}` matches no tool: it must be the id of a server, a dot and a tool, with * for any characters"),
-            );
+            let expected = "it must be the id of a server, a dot and a tool, with * for any characters";
+            keys.fault(&path, format!("`{pattern}` matches no tool: {expected}"));
         }
-        match keys.take(&format!("{table}.policy"), None, |value| units::word(value, &policies).map(Some)) {
-            Some(policy) => approvals.extend(patterns.into_iter().map(|pattern| Approval { pattern, policy })),
-            None => keys.fault(format!("{table}.policy"), "is missing: it is \"allow\", \"ask\" or \"deny\""),
+        let policy = |value: &Value| units::word(value, &policies);
+        if let Some(policy) = keys.require(&format!("{table}.policy"), "it is \"allow\", \"ask\" or \"deny\"", policy) {
+            approvals.extend(patterns.into_iter().map(|pattern| Approval { pattern, policy }));
         }
     }
     approvals
+}
+
+/// A tool alone is no alternative.
+fn several(value: &Value) -> Result<Vec<String>, String> {
+    backends::texts(value).and_then(|names| if names.len() > 1 { Ok(names) } else { Err("must list two tools at least".to_owned()) })
+}
+
+fn one_or_more(value: &Value) -> Result<Vec<String>, String> {
+    let patterns = value.as_str().map_or_else(|| backends::texts(value), |one| Ok(vec![one.to_owned()]));
+    patterns.ok().filter(|patterns| !patterns.is_empty()).ok_or_else(|| "must be a string or a list of strings".to_owned())
 }
 
 /// `[mcp.embedder]`: how near a description is to what the user says.
@@ -138,5 +140,74 @@ fn embedder(keys: &mut Keys<'_>) -> embed::Config {
             keys.fault("mcp.embedder.url", "is missing: it says where the embeddings are made");
             embed::Config::Hashing
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::*;
+    use crate::config::from_text;
+
+    /// What `text` sets, beside the servers `fs` and `com.example.hub`.
+    fn resolved(text: &str) -> Result<tools::Config, Vec<String>> {
+        let name = format!("toolgate-mcp-{}-{:?}.json", std::process::id(), std::thread::current().id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::write(&path, r#"{"mcpServers": {"fs": {"command": "x"}, "com.example.hub": {"url": "http://h/"}}}"#).unwrap();
+        let env = HashMap::from([("TOOLGATE_MCP_SERVERS".to_owned(), path.display().to_string()), ("KEY".to_owned(), "k".to_owned())]);
+        let (config, problems) = from_text(text, &env);
+        std::fs::remove_file(&path).unwrap();
+        if problems.is_empty() { Ok(config.tools) } else { Err(problems.iter().map(ToString::to_string).collect()) }
+    }
+
+    #[test]
+    fn overlaps_and_approvals_name_tools_by_their_server() {
+        let text = r#"
+            [[overlap]]
+            tools = ["fs.read_file", "com.example.hub.get.contents"]
+            [[approval]]
+            tools = "fs.read_*"
+            policy = "allow"
+            [[approval]]
+            tools = ["fs.*", "com.example.hub.drop"]
+            policy = "deny"
+        "#;
+        let config = resolved(text).unwrap();
+        let named = |server: &str, tool: &str| Named { server: server.to_owned(), tool: tool.to_owned() };
+        assert_eq!(config.overlaps, [[named("fs", "read_file"), named("com.example.hub", "get.contents")]]);
+        let approvals: Vec<_> = config.approvals.iter().map(|approval| (approval.pattern.as_str(), approval.policy)).collect();
+        assert_eq!(approvals, [("fs.read_*", Policy::Allow), ("fs.*", Policy::Deny), ("com.example.hub.drop", Policy::Deny)]);
+        let ids: Vec<_> = config.servers.iter().map(|server| server.id.as_str()).collect();
+        assert_eq!(ids, ["fs", "com.example.hub"]);
+    }
+
+    #[test]
+    fn what_names_nothing_is_a_mistake() {
+        let check = |text: &str, expected: &str| {
+            let problems = resolved(text).unwrap_err();
+            assert!(problems.len() == 1 && problems[0].starts_with(expected), "{text}: {problems:?}");
+        };
+        check("[[overlap]]\ntools = [\"fs.a\", \"web.b\"]", "overlap.tools: `web.b` is not the id of a server");
+        check("[[overlap]]\ntools = [\"fs.a\"]", "overlap.tools: must list two tools");
+        check("[[overlap]]\ntools = [\"fs.a\", \"fs\"]", "overlap.tools: `fs` is not");
+        check("[[overlap]]\ntools = 1", "overlap.tools: must be a list");
+        check("[[approval]]\ntools = \"web.*\"\npolicy = \"deny\"", "approval.tools: `web.*` matches no tool");
+        check("[[approval]]\ntools = \"fs\"\npolicy = \"deny\"", "approval.tools: `fs` matches no tool");
+        check("[[approval]]\ntools = \"fs.*\"\npolicy = \"never\"", "approval.policy: must be");
+        check("[[approval]]\ntools = \"fs.*\"", "approval.policy: is missing");
+        check("[[approval]]\npolicy = \"ask\"", "approval.tools: is missing");
+        check("[[approval]]\ntool = \"fs.*\"\ntools = \"fs.*\"\npolicy = \"ask\"", "approval.tool: is not a setting");
+    }
+
+    #[test]
+    fn embeddings_may_come_from_elsewhere() {
+        assert_eq!(resolved("").unwrap().embedder, embed::Config::Hashing);
+        let text = "[mcp.embedder]\nkind = \"openai\"\nurl = \"http://h:1/v1\"\nmodel = \"m\"\napi_key = \"${KEY}\"\ntimeout = \"1s\"";
+        let embed::Config::Remote { url, model, api_key, timeout } = resolved(text).unwrap().embedder else { panic!("hashing") };
+        assert_eq!((url.to_string().as_str(), model.as_str(), timeout), ("http://h:1/", "m", SECOND));
+        assert_eq!(api_key.unwrap().bare(), "k");
+        let problems = resolved("[mcp.embedder]\nkind = \"openai\"").unwrap_err();
+        assert_eq!(problems.len(), 2, "{problems:?}");
     }
 }
