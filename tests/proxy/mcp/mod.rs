@@ -2,3 +2,4 @@
 
 mod origins;
 mod run;
+mod settings;
