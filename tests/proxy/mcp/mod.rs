@@ -1,4 +1,5 @@
 //! MCP servers whose tools toolgate runs itself.
 
 mod http;
+mod origins;
 mod run;
