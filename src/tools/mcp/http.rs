@@ -19,7 +19,7 @@ use hyper::{
     header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue, USER_AGENT},
 };
 use rmcp::{
-    model::{ClientJsonRpcMessage, ClientRequest, ProtocolVersion},
+    model::{ClientJsonRpcMessage, ClientRequest, ProtocolVersion, ServerJsonRpcMessage, ServerResult},
     service::ClientLifecycleMode,
     transport::{
         common::client_side_sse::ExponentialBackoff,
@@ -175,6 +175,15 @@ fn header_name(name: &str) -> Result<HeaderName, Error> {
     Ok(parsed)
 }
 
+/// Whether it is an answer to the question that only servers of the newest revision know; an error is one, too.
+fn is_discovery(message: &ServerJsonRpcMessage) -> bool {
+    match message {
+        ServerJsonRpcMessage::Response(response) => matches!(response.result, ServerResult::DiscoverResult(_)),
+        ServerJsonRpcMessage::Error(_) => true,
+        ServerJsonRpcMessage::Request(_) | ServerJsonRpcMessage::Notification(_) => false,
+    }
+}
+
 /// A request before its headers of the configuration.
 struct Draft {
     method: Method,
@@ -248,13 +257,15 @@ impl Client {
         if !matches!(request.request, ClientRequest::DiscoverRequest(_)) {
             return self.checked(self.send(draft).await?.reply(request.id, self.0.bytes_max).await);
         }
-        let asking = async { self.send(draft).await?.reply(request.id.clone(), self.0.bytes_max).await };
-        let discovered = tokio::time::timeout(DISCOVER_MAX, asking).await.unwrap_or(Err(StreamableHttpError::Client(Error::Lost)));
+        let id = request.id;
+        let asking = async { self.send(draft).await?.reply(id.clone(), self.0.bytes_max).await?.expect_initialized().await };
+        let discovered = tokio::time::timeout(DISCOVER_MAX, asking).await.unwrap_or(Err(Error::Lost.into()));
         match discovered {
-            // An answer that only an old server gives, or none: it is spoken to the old way, and what is wrong with it shows again.
-            Err(StreamableHttpError::Client(Error::Protocol(_) | Error::Lost)) => Ok(unknown_method(request.id)),
-            Err(StreamableHttpError::Client(Error::Status { code, .. })) if code != 429 => Ok(unknown_method(request.id)),
-            other => self.checked(other),
+            Ok((message, _)) if is_discovery(&message) => Ok(StreamableHttpPostResponse::Json(message, None)),
+            Err(StreamableHttpError::Client(error @ (Error::Unreachable(_) | Error::AuthNeeded(_)))) => self.checked(Err(error.into())),
+            Err(error @ StreamableHttpError::Client(Error::Status { code: 429, .. })) => Err(error),
+            // Only an old server says such things, or nothing: it is spoken to the old way, and what is wrong with it shows again.
+            Ok(_) | Err(_) => Ok(unknown_method(id)),
         }
     }
 

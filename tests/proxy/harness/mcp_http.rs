@@ -3,7 +3,7 @@
 
 use std::{
     collections::{BTreeMap, HashSet, VecDeque},
-    convert::Infallible,
+    io,
     net::SocketAddr,
     sync::{
         Arc, Mutex,
@@ -57,6 +57,8 @@ pub(crate) enum Act {
     Events,
     /// The tool is not run: a status with these headers and this body.
     Refuse(u16, &'static [(&'static str, &'static str)], &'static str),
+    /// The tool is run, and the connection closed without a word.
+    HangUp,
     /// The tool is run, and the stream breaks before its result: behind an event with an id where there is one.
     Cut(Option<&'static str>),
     /// The tool is run, and its result grows without end, as one event or as one JSON body.
@@ -193,9 +195,9 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     }
 }
 
-type Body = UnsyncBoxBody<Bytes, std::io::Error>;
+type Body = UnsyncBoxBody<Bytes, io::Error>;
 
-async fn answer(request: Request<Incoming>, shared: Arc<Shared>) -> Result<Response<Body>, Infallible> {
+async fn answer(request: Request<Incoming>, shared: Arc<Shared>) -> io::Result<Response<Body>> {
     let (head, incoming) = request.into_parts();
     let Ok(whole) = incoming.collect().await else { return Ok(status(400, "")) };
     let body: Value = serde_json::from_slice(&whole.to_bytes()).unwrap_or_default();
@@ -220,7 +222,7 @@ async fn answer(request: Request<Incoming>, shared: Arc<Shared>) -> Result<Respo
         }
         ("GET", _) => shared.listen(&head.headers),
         (_, "tools/list") => message(&body["id"], &json!({"tools": *shared.tools.lock().unwrap()})),
-        (_, "tools/call") => shared.call(&body),
+        (_, "tools/call") => return shared.call(&body),
         (_, "ping") => message(&body["id"], &json!({})),
         _ => status(202, ""),
     })
@@ -246,14 +248,14 @@ impl Shared {
         answer
     }
 
-    fn call(&self, body: &Value) -> Response<Body> {
+    fn call(&self, body: &Value) -> io::Result<Response<Body>> {
         let act = self.acts.lock().unwrap().pop_front().unwrap_or(Act::Json);
         if let Act::Refuse(code, headers, text) = act {
             let mut answer = status(code, text);
             for (name, value) in headers {
                 answer.headers_mut().insert(*name, value.parse().unwrap());
             }
-            return answer;
+            return Ok(answer);
         }
         self.run.fetch_add(1, Ordering::SeqCst);
         let text = format!("{} {}", body["params"]["name"].as_str().unwrap(), body["params"]["arguments"]);
@@ -263,7 +265,8 @@ impl Shared {
             *resumed = envelope(&body["id"], resumed);
         }
         match act {
-            Act::Refuse(..) | Act::Json => return message(&body["id"], &result(&text)),
+            Act::Refuse(..) | Act::Json => return Ok(message(&body["id"], &result(&text))),
+            Act::HangUp => return Err(io::Error::other("closed without a word")),
             Act::Events => {
                 let log = json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "x"}});
                 pieces.send(event(None, &log)).unwrap();
@@ -274,7 +277,7 @@ impl Shared {
                     pieces.send(format!("id: {id}\nretry: 10\ndata:\n\n").into()).unwrap();
                 }
             }
-            Act::Endless(kind) => return endless(kind),
+            Act::Endless(kind) => return Ok(endless(kind)),
             Act::Silent(pause) => {
                 tokio::task::spawn(async move {
                     tokio::time::sleep(pause).await;
@@ -282,7 +285,7 @@ impl Shared {
                 });
             }
         }
-        answer
+        Ok(answer)
     }
 
     fn listen(&self, headers: &HeaderMap) -> Response<Body> {

@@ -305,6 +305,14 @@ async fn redirects_are_not_followed() {
 }
 
 #[tokio::test]
+async fn a_call_on_a_kept_connection_that_is_closed_is_not_sent_again() {
+    let server = McpServer::with(tools()).await.script([Act::HangUp]);
+    let told = Scene::writing(&server).await.ask().await;
+    assert!(told.contains("broke"), "{told}");
+    assert_eq!((server.asked_for("tools/call").len(), server.run()), (1, 1));
+}
+
+#[tokio::test]
 async fn a_stream_that_breaks_leaves_the_outcome_open() {
     let server = McpServer::with(tools()).await.script([Act::Cut(None)]);
     let told = Scene::writing(&server).await.ask().await;
