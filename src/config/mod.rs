@@ -9,6 +9,7 @@ pub mod keys;
 mod kind;
 mod mcp;
 pub mod resolve;
+mod store;
 pub mod units;
 
 pub use self::keys::Problem;

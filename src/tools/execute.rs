@@ -155,9 +155,8 @@ impl Toolbox {
         if !server.try_enter() {
             return Err(down("it failed too often of late and is left alone for a while".to_owned()));
         }
-        let view = server.view();
-        let Some(connection) = &view.connection else {
-            return Err(down(view.reason.clone().unwrap_or_else(|| "it is not connected".to_owned())));
+        let Some(connection) = self.connection(server).await else {
+            return Err(down(server.view().reason.clone().unwrap_or_else(|| "it is not connected".to_owned())));
         };
         let by = proposal.deadline.min(Instant::now() + server.timeout());
         let answer = connection.call(&definition.name, proposal.arguments.clone(), by, proposal.progress.clone()).await;
