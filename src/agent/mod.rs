@@ -22,7 +22,7 @@ use crate::{
     inference::Engine,
     store::Store,
     tools::{Ask, Offer, Toolbox},
-    trace::Recorder,
+    trace::{self, Recorder},
 };
 
 /// The events of one answer, see [`Engine::complete`]. Dropping it cancels the run.
@@ -107,9 +107,16 @@ impl Agent {
             }
             _ => {
                 let guardrails = if guards(&job.request, guardrails) { guardrails } else { Guardrails::NONE };
-                run::recorded(self.0.engine.complete(Arc::new(job.request), guardrails))
+                let turn = if self.0.trace.is_on() { self.only_turn(&job.request) } else { trace::Turn::default() };
+                run::recorded(self.0.engine.complete(Arc::new(job.request), guardrails, turn))
             }
         }
+    }
+
+    /// What traces a run of one turn.
+    fn only_turn(&self, request: &Request) -> trace::Turn {
+        let run = trace::Run::new(request, &session::key(request));
+        trace::Scope::new(&self.0.trace, run).turn(1)
     }
 }
 

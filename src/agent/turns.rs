@@ -42,7 +42,7 @@ pub(super) struct Turns {
     corrected: Vec<String>,
     /// What the client has seen.
     shown: Shown,
-    run: trace::Run,
+    trace: trace::Scope,
 }
 
 /// How many pieces of progress may wait for the client; more are left out.
@@ -54,7 +54,9 @@ const LAST_WORDS: &str = "No more tools can be called now. Answer with what you 
 impl Turns {
     pub(super) fn new(agent: Arc<Inner>, toolbox: Arc<Toolbox>, job: super::Job, guardrails: Guardrails) -> Self {
         let super::Job { request, offer, session, session_key } = job;
-        let run = trace::Run { request_id: request.id.clone(), session_id: session_key.clone(), model: request.model.clone() };
+        let clients_tools = request.tools.iter().map(|tool| tool.name.clone()).filter(|name| offer.find(name).is_none()).collect();
+        let run = trace::Run { clients_tools: Some(clients_tools), ..trace::Run::new(&request, &session_key) };
+        let trace = trace::Scope::new(&agent.trace, run);
         Self {
             deadline: Instant::now() + agent.config.wall_clock,
             transcript: Transcript::of(&request),
@@ -72,7 +74,7 @@ impl Turns {
             calls: 0,
             corrected: Vec::new(),
             shown: Shown::default(),
-            run,
+            trace,
         }
     }
 
@@ -135,7 +137,7 @@ impl Turns {
             request = request.with_messages(self.transcript.json());
         }
         self.turns += 1;
-        self.agent.engine.complete(Arc::new(request), self.guardrails)
+        self.agent.engine.complete(Arc::new(request), self.guardrails, self.trace.turn(self.turns))
     }
 
     /// The limit that the run has reached, if any.
@@ -159,7 +161,6 @@ impl Turns {
         self.shown = turn.shown_so_far();
         self.usage += turn.usage;
         if let Some(report) = turn.report.take() {
-            self.agent.trace.attempts(&self.run, &report);
             self.report.add(report);
         }
     }
@@ -169,7 +170,11 @@ impl Turns {
         let mut calls = Vec::new();
         for call in turn.calls.iter().filter(|call| turn.is_own(call)) {
             self.calls += 1;
-            calls.push(self.propose(call, &progress));
+            let proposal = self.propose(call, &progress);
+            if let Err(refused) = &proposal {
+                self.trace.call(&refused.record);
+            }
+            calls.push(proposal);
         }
         let toolbox = Arc::clone(&self.toolbox);
         let run = move |proposal: Result<Proposal, Outcome>| {
@@ -207,6 +212,7 @@ impl Turns {
             dry_run: self.request.dry_run,
             deadline: self.deadline,
             progress: progress.clone(),
+            trace: self.trace.clone(),
         })
     }
 
@@ -216,7 +222,6 @@ impl Turns {
         self.transcript.push_assistant(&turn.content, &own);
         for (call, outcome) in own.iter().zip(outcomes) {
             self.transcript.push_result(&call.id, &outcome.content);
-            self.agent.trace.call(&self.run, &outcome.record);
             if outcome.record.success && !outcome.record.dry_run {
                 self.session.served_by(&outcome.record.server);
             }

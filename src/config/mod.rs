@@ -9,6 +9,7 @@ pub mod keys;
 mod kind;
 mod mcp;
 pub mod resolve;
+mod trace;
 pub mod units;
 
 pub use self::keys::Problem;

@@ -14,13 +14,13 @@ use super::{
     backends,
     env::Env,
     keys::{Keys, Problem},
-    mcp, units,
+    mcp, trace as trace_keys, units,
 };
 use crate::{
     agent,
     backend::router,
     inference::{self, Constrain, Guardrails, OnText, Reasoning, RetrySampling, ToolArguments, history::Replay},
-    server, store, tools, upstream,
+    server, store, tools, trace, upstream,
 };
 
 /// What the command line says.
@@ -49,6 +49,8 @@ pub struct Config {
     pub agent: agent::Config,
     /// What outlives a request.
     pub store: store::Config,
+    /// What is written of runs.
+    pub trace: trace::Config,
     /// The log.
     pub log: Log,
 }
@@ -124,6 +126,7 @@ fn resolve(keys: &mut Keys<'_>) -> Config {
         agent: mcp::agent(keys),
         // Conversations and lists of tools of a busy day.
         store: store::Config { bytes_max: keys.take("store.max_memory", 64 << 20, units::bytes) },
+        trace: trace_keys::resolve(keys),
         log: Log {
             level: keys.take("log.level", "info".to_owned(), log_level),
             format: keys

@@ -5,7 +5,10 @@ use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 use hyper::Uri;
 
 use super::selector;
-use crate::{resilience::breaker, secret::Template};
+use crate::{
+    resilience::breaker,
+    secret::{Secret, Template},
+};
 
 /// Everything about MCP servers and their tools.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -158,3 +161,18 @@ pub enum Images {
     /// As content of the tool's message, for backends that take it there.
     Content,
 }
+
+impl Config {
+    /// The credentials of the servers as they are now: what is filled into their headers and environments.
+    pub fn credentials(&self) -> impl Iterator<Item = Secret> + '_ {
+        let templates = self.servers.iter().flat_map(|server| match &server.transport {
+            Transport::Stdio { env, .. } => env.values(),
+            Transport::Http { headers, .. } => headers.values(),
+        });
+        let is_secret = |template: &&Template| template.text().contains("${") && !PLACES.contains(&template.text());
+        templates.filter(is_secret).filter_map(|template| template.fill(&*self.variables.0).ok())
+    }
+}
+
+/// Placeholders that hold no secret, and whose value stands in many a message.
+const PLACES: [&str; 5] = ["${HOME}", "${PATH}", "${PWD}", "${TMPDIR}", "${USER}"];
