@@ -219,7 +219,7 @@ impl Attempts {
     /// and calls wrongly still.
     fn judge(&mut self, outcome: Outcome) -> Result<Option<(Answer, Hold)>, Error> {
         let earlier = self.history.len();
-        let failed = outcome.reply.as_ref().err().map(ToString::to_string);
+        let failed = outcome.reply.as_ref().err().map(Error::with_cause);
         let judged = self.weigh(outcome);
         let note = self.history.get(earlier).filter(|note| !note.refused);
         // A refusal that is itself a reply has been judged as one.
