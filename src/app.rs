@@ -114,7 +114,8 @@ fn recorder(config: &Config) -> Recorder {
     let sink = config.trace.sink.clone().settled(!config.tools.servers.is_empty());
     let keys: Vec<Secret> = config.backends.backends.iter().filter_map(|backend| backend.target.api_key.clone()).collect();
     let tools = config.tools.clone();
-    let credentials = move || keys.iter().cloned().chain(tools.credentials()).collect();
+    let servers = move || tools.servers.iter().flat_map(|server| server.credentials(&tools.variables)).collect::<Vec<_>>();
+    let credentials = move || keys.iter().cloned().chain(servers()).collect();
     Recorder::new(trace::Config { sink, ..config.trace.clone() }, Box::new(credentials))
 }
 

@@ -1,4 +1,5 @@
 //! MCP servers whose tools toolgate runs itself.
 
+pub(crate) mod chat_dialect;
 mod origins;
 mod run;
