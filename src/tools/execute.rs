@@ -12,17 +12,13 @@ use super::{
     Toolbox,
     catalog::Entry,
     config::Policy,
-    definition::Definition,
+    definition::{Definition, hex},
     mcp::{self, Output},
     output,
     selector::{Candidate, Question, Rule, Selection},
     server::Server,
 };
-pub use crate::chat::call::arguments_hash;
-use crate::{
-    chat::{CallRecord, call::NO_SERVER},
-    trace,
-};
+use crate::chat::{CallRecord, call::NO_SERVER};
 
 /// A call as the model made it.
 #[derive(Debug, Clone)]
@@ -45,8 +41,6 @@ pub struct Proposal {
     pub deadline: Instant,
     /// Takes how far the call is, for a person to read; what it has no room for is left out.
     pub progress: mpsc::Sender<String>,
-    /// Takes what became of it, also where nobody waits for that any more.
-    pub trace: trace::Scope,
 }
 
 /// A call whose server is chosen.
@@ -89,34 +83,24 @@ impl Toolbox {
                 let policy = self.policy(&selection.definition);
                 Ok(Chosen { proposal, selection, policy })
             }
-            None => {
-                let outcome = refused(&record(&proposal, None), format!("No server has the tool {} any more.", proposal.entry.name));
-                proposal.trace.call(&outcome.record);
-                Err(outcome)
-            }
+            None => Err(refused(&record(&proposal, None), format!("No server has the tool {} any more.", proposal.entry.name))),
         }
     }
 
     /// Runs the call. Where its tool may change something, it is finished even when the future is dropped.
     pub async fn run(self: &Arc<Self>, chosen: Chosen) -> Outcome {
-        let begun = record(&chosen.proposal, Some(&chosen.selection));
-        let unfinished = chosen.proposal.trace.begin(&begun);
-        let is_dropped_with_us = chosen.proposal.dry_run || chosen.selection.definition.annotations.read_only;
-        let (own, record) = (Arc::clone(self), begun.clone());
-        let carried_out = async move {
-            let outcome = own.carry_out(chosen, record).await;
-            unfinished.end(&outcome.record);
-            outcome
-        };
-        if is_dropped_with_us {
-            return carried_out.await;
+        if chosen.proposal.dry_run || chosen.selection.definition.annotations.read_only {
+            return self.carry_out(chosen).await;
         }
-        let task = self.tasks.spawn(carried_out);
+        let begun = record(&chosen.proposal, Some(&chosen.selection));
+        let own = Arc::clone(self);
+        let task = self.tasks.spawn(async move { own.carry_out(chosen).await });
         task.await.unwrap_or_else(|error| refused(&begun, format!("The call failed: {error}.")))
     }
 
-    async fn carry_out(&self, chosen: Chosen, mut record: CallRecord) -> Outcome {
+    async fn carry_out(&self, chosen: Chosen) -> Outcome {
         let Chosen { proposal, selection, .. } = chosen;
+        let mut record = record(&proposal, Some(&selection));
         let definition = Arc::clone(&selection.definition);
         let Some(server) = self.server(&definition.server) else {
             return refused(&record, format!("There is no server {} any more.", definition.server));
@@ -205,4 +189,12 @@ fn record(proposal: &Proposal, selection: Option<&Selection>) -> CallRecord {
         alternatives: selection.map(|selection| selection.alternatives.clone()).unwrap_or_default(),
         ..CallRecord::default()
     }
+}
+
+/// SHA-256 of the canonical JSON of `arguments`: keys sorted, nothing between tokens.
+pub fn arguments_hash(arguments: &Value) -> String {
+    use sha2::{Digest, Sha256};
+    let mut sorted = arguments.clone();
+    sorted.sort_all_objects();
+    hex(&Sha256::digest(sorted.to_string().as_bytes()))
 }
