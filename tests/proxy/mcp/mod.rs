@@ -3,3 +3,4 @@
 pub(crate) mod chat_dialect;
 mod origins;
 mod run;
+mod settings;
