@@ -115,8 +115,7 @@ impl Agent {
 
     /// What traces a run of one turn.
     fn only_turn(&self, request: &Request) -> trace::Turn {
-        let run = trace::Run::new(request, &session::key(request));
-        trace::Scope::new(&self.0.trace, run).turn(1)
+        self.0.trace.turn(&Arc::new(trace::Run::new(request, &session::key(request))), 1)
     }
 }
 

@@ -42,7 +42,7 @@ pub(super) struct Turns {
     corrected: Vec<String>,
     /// What the client has seen.
     shown: Shown,
-    trace: trace::Scope,
+    run: Arc<trace::Run>,
 }
 
 /// How many pieces of progress may wait for the client; more are left out.
@@ -56,7 +56,6 @@ impl Turns {
         let super::Job { request, offer, session, session_key } = job;
         let clients_tools = request.tools.iter().map(|tool| tool.name.clone()).filter(|name| offer.find(name).is_none()).collect();
         let run = trace::Run { clients_tools: Some(clients_tools), ..trace::Run::new(&request, &session_key) };
-        let trace = trace::Scope::new(&agent.trace, run);
         Self {
             deadline: Instant::now() + agent.config.wall_clock,
             transcript: Transcript::of(&request),
@@ -74,7 +73,7 @@ impl Turns {
             calls: 0,
             corrected: Vec::new(),
             shown: Shown::default(),
-            trace,
+            run: Arc::new(run),
         }
     }
 
@@ -137,7 +136,7 @@ impl Turns {
             request = request.with_messages(self.transcript.json());
         }
         self.turns += 1;
-        self.agent.engine.complete(Arc::new(request), self.guardrails, self.trace.turn(self.turns))
+        self.agent.engine.complete(Arc::new(request), self.guardrails, self.agent.trace.turn(&self.run, self.turns))
     }
 
     /// The limit that the run has reached, if any.
@@ -161,6 +160,7 @@ impl Turns {
         self.shown = turn.shown_so_far();
         self.usage += turn.usage;
         if let Some(report) = turn.report.take() {
+            self.agent.trace.attempts(&self.run, &report);
             self.report.add(report);
         }
     }
@@ -170,11 +170,7 @@ impl Turns {
         let mut calls = Vec::new();
         for call in turn.calls.iter().filter(|call| turn.is_own(call)) {
             self.calls += 1;
-            let proposal = self.propose(call, &progress);
-            if let Err(refused) = &proposal {
-                self.trace.call(&refused.record);
-            }
-            calls.push(proposal);
+            calls.push(self.propose(call, &progress));
         }
         let toolbox = Arc::clone(&self.toolbox);
         let run = move |proposal: Result<Proposal, Outcome>| {
@@ -212,7 +208,6 @@ impl Turns {
             dry_run: self.request.dry_run,
             deadline: self.deadline,
             progress: progress.clone(),
-            trace: self.trace.clone(),
         })
     }
 
@@ -222,6 +217,7 @@ impl Turns {
         self.transcript.push_assistant(&turn.content, &own);
         for (call, outcome) in own.iter().zip(outcomes) {
             self.transcript.push_result(&call.id, &outcome.content);
+            self.agent.trace.call(&self.run, &outcome.record);
             if outcome.record.success && !outcome.record.dry_run {
                 self.session.served_by(&outcome.record.server);
             }

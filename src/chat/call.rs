@@ -153,18 +153,3 @@ pub struct Rejected {
     /// What was wrong.
     pub error: String,
 }
-
-/// SHA-256 of the canonical JSON of `arguments`: keys sorted, nothing between tokens.
-pub fn arguments_hash(arguments: &serde_json::Value) -> String {
-    use std::fmt::Write;
-
-    use sha2::{Digest, Sha256};
-    let mut sorted = arguments.clone();
-    sorted.sort_all_objects();
-    let digest = Sha256::digest(sorted.to_string().as_bytes());
-    digest.iter().fold(String::with_capacity(2 * digest.len()), |mut text, byte| {
-        // Writing to a string cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
-}

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::scope::Run;
+use super::turn::Run;
 use crate::{
     chat::{
         CallRecord, Usage,

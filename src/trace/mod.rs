@@ -6,7 +6,7 @@
 pub mod config;
 mod file;
 mod line;
-mod scope;
+mod turn;
 mod writer;
 
 use std::{
@@ -19,16 +19,22 @@ use std::{
     time::Duration,
 };
 
+use serde_json::value::to_raw_value;
 use tokio::sync::oneshot;
 
 pub use self::config::{Config, Sink};
 use self::line::Line;
-pub use self::scope::{Run, Scope, Turn, Unfinished};
-use crate::secret::Secret;
+pub use self::turn::{Run, Turn};
+use crate::{
+    chat::{CallRecord, Report},
+    secret::Secret,
+};
 
 /// Takes records. Cloning it shares the file; without one it takes nothing.
 #[derive(Debug, Clone, Default)]
-pub struct Recorder(Option<Arc<Journal>>);
+pub struct Recorder {
+    journal: Option<Arc<Journal>>,
+}
 
 /// A queue and the thread that empties it.
 struct Journal {
@@ -36,7 +42,7 @@ struct Journal {
     queue: RwLock<Option<SyncSender<Line>>>,
     /// Ready when the thread has ended.
     ended: Mutex<Option<oneshot::Receiver<()>>>,
-    lost: Arc<AtomicU64>,
+    dropped: Arc<AtomicU64>,
     is_verbose: bool,
 }
 
@@ -52,28 +58,29 @@ impl Recorder {
     pub fn new(config: Config, credentials: Box<Credentials>) -> Self {
         let (queue, items) = mpsc::sync_channel(WAITING_MAX);
         let (end, ended) = oneshot::channel();
-        let lost = Arc::new(AtomicU64::new(0));
+        let dropped = Arc::new(AtomicU64::new(0));
         let is_verbose = config.is_verbose;
-        let Some(writer) = writer::Writer::new(config, credentials, Arc::clone(&lost)) else { return Self(None) };
+        let Some(writer) = writer::Writer::new(config, credentials, Arc::clone(&dropped)) else { return Self::default() };
         let thread = std::thread::Builder::new().name("trace".to_owned()).spawn(move || {
             writer.run(&items);
             drop(end);
         });
         if let Err(error) = thread {
             tracing::warn!(%error, "nothing is traced: no thread for it");
-            return Self(None);
+            return Self::default();
         }
-        Self(Some(Arc::new(Journal { queue: RwLock::new(Some(queue)), ended: Mutex::new(Some(ended)), lost, is_verbose })))
+        let journal = Journal { queue: RwLock::new(Some(queue)), ended: Mutex::new(Some(ended)), dropped, is_verbose };
+        Self { journal: Some(Arc::new(journal)) }
     }
 
     /// How many records were not written: there was no room in the queue, or the file could not be written.
-    pub fn lost(&self) -> u64 {
-        self.0.as_ref().map_or(0, |journal| journal.lost.load(Ordering::Relaxed))
+    pub fn dropped(&self) -> u64 {
+        self.journal.as_ref().map_or(0, |journal| journal.dropped.load(Ordering::Relaxed))
     }
 
     /// Takes no more records and waits until those that wait are written, for `grace` at most. Returns whether they were.
     pub async fn close(&self, grace: Duration) -> bool {
-        let Some(journal) = &self.0 else { return true };
+        let Some(journal) = &self.journal else { return true };
         drop(journal.queue.write().unwrap_or_else(PoisonError::into_inner).take());
         let ended = journal.ended.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(ended) = ended else { return true };
@@ -83,26 +90,45 @@ impl Recorder {
 
     /// Whether records are taken.
     pub fn is_on(&self) -> bool {
-        self.0.is_some()
+        self.journal.is_some()
+    }
+
+    /// Takes the record of a tool call that has ended, or that never began.
+    pub fn call(&self, run: &Run, record: &CallRecord) {
+        if !self.is_on() {
+            return;
+        }
+        let arguments = record.arguments.as_ref().filter(|_| self.is_verbose()).and_then(|arguments| to_raw_value(arguments).ok());
+        self.send(line::call(run, record, arguments.as_deref()));
+    }
+
+    /// Takes the end of one turn of `run`. Its attempts were taken as they were made, see [`Self::turn`].
+    pub fn attempts(&self, run: &Run, report: &Report) {
+        tracing::trace!(request_id = run.request_id, attempts = report.attempts.len(), "turn");
+    }
+
+    /// What takes the attempts at the turn of `run` that is number `number`, counted from 1.
+    pub fn turn(&self, run: &Arc<Run>, number: usize) -> Turn {
+        Turn::new(self, run, number)
     }
 
     fn is_verbose(&self) -> bool {
-        self.0.as_ref().is_some_and(|journal| journal.is_verbose)
+        self.journal.as_ref().is_some_and(|journal| journal.is_verbose)
     }
 
     fn send(&self, item: Line) {
-        let Some(journal) = &self.0 else { return };
+        let Some(journal) = &self.journal else { return };
         let queue = journal.queue.read().unwrap_or_else(PoisonError::into_inner);
         let taken = queue.as_ref().is_some_and(|queue| queue.try_send(item).is_ok());
         if !taken {
-            journal.lost.fetch_add(1, Ordering::Relaxed);
+            journal.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
 }
 
 impl fmt::Debug for Journal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Journal").field("lost", &self.lost).finish_non_exhaustive()
+        f.debug_struct("Journal").field("dropped", &self.dropped).finish_non_exhaustive()
     }
 }
 

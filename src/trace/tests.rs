@@ -25,14 +25,22 @@ fn traced(name: &str, change: impl FnOnce(&mut Config)) -> Traced {
 }
 
 impl Traced {
-    fn scope(&self) -> Scope {
+    fn run(&self) -> Arc<Run> {
         let request = Request {
             id: "req_1".to_owned(),
             model: "tiny".to_owned(),
             credential: Some(Secret::new("Bearer caller-key-1")),
             ..Request::default()
         };
-        Scope::new(&self.recorder, Run { clients_tools: Some(vec!["own".to_owned()]), ..Run::new(&request, "s") })
+        Arc::new(Run { clients_tools: Some(vec!["own".to_owned()]), ..Run::new(&request, "s") })
+    }
+
+    fn call(&self, record: &CallRecord) {
+        self.recorder.call(&self.run(), record);
+    }
+
+    fn turn(&self, number: usize) -> Turn {
+        self.recorder.turn(&self.run(), number)
     }
 
     /// The lines, once all are written. Times and latencies are left out.
@@ -76,7 +84,7 @@ fn record() -> CallRecord {
 #[tokio::test]
 async fn a_call_is_one_line_with_every_field_that_is_known() {
     let traced = traced("call", |_| {});
-    traced.scope().call(&record());
+    traced.call(&record());
     let expected = json!({
         "schema_version": "1", "kind": "tool_call", "request_id": "req_1", "session_id": "s", "step": 1, "server": "filesystem",
         "tool": "read_file", "arguments_hash": "ab", "success": true, "executed": true, "dry_run": false,
@@ -89,7 +97,7 @@ async fn a_call_is_one_line_with_every_field_that_is_known() {
 #[tokio::test]
 async fn an_attempt_tells_its_tokens_and_its_fault() {
     let traced = traced("attempt", |_| {});
-    let mut turn = traced.scope().turn(2);
+    let mut turn = traced.turn(2);
     turn.ask();
     let usage = Usage { prompt_tokens: 10, completion_tokens: 5, ..Usage::default() };
     let wrong = Attempt { fault: Some(Fault::Text), detail: Some("text".to_owned()), usage, ..Attempt::default() };
@@ -109,19 +117,14 @@ async fn an_attempt_tells_its_tokens_and_its_fault() {
 }
 
 #[tokio::test]
-async fn what_is_given_up_is_told_once() {
+async fn an_attempt_that_is_given_up_is_told_once() {
     let traced = traced("cancelled", |_| {});
-    let scope = traced.scope();
-    let mut turn = scope.turn(1);
+    let mut turn = traced.turn(1);
     turn.ask();
     drop(turn);
-    let unfinished = scope.begin(&CallRecord { success: false, executed: false, ..record() });
-    drop(unfinished);
-    scope.begin(&record()).end(&record());
-    drop(scope.turn(1));
+    drop(traced.turn(1));
     let told: Vec<_> = traced.lines().await.iter().map(|line| (line["kind"].clone(), line["error"].clone())).collect();
-    let cancelled = |kind: &str| (json!(kind), json!("cancelled"));
-    assert_eq!(told, [cancelled("model_attempt"), cancelled("tool_call"), (json!("tool_call"), Value::Null)]);
+    assert_eq!(told, [(json!("model_attempt"), json!("cancelled"))]);
 }
 
 #[tokio::test]
@@ -134,7 +137,7 @@ async fn a_wrong_call_is_a_line_unless_it_is_the_clients() {
         error: "wrong".to_owned(),
     };
     let rejected = vec![call("own", false), call("nobodys", true), call("ours", false)];
-    let mut turn = traced.scope().turn(1);
+    let mut turn = traced.turn(1);
     turn.ask();
     turn.end(Some(&Attempt { fault: Some(Fault::UnknownTool), rejected, ..Attempt::default() }), None, true);
     let lines = traced.lines().await;
@@ -148,9 +151,8 @@ async fn a_wrong_call_is_a_line_unless_it_is_the_clients() {
 #[tokio::test]
 async fn arguments_are_told_by_a_verbose_trace_up_to_a_length() {
     let traced = traced("verbose", |config| config.is_verbose = true);
-    let scope = traced.scope();
-    scope.call(&record());
-    scope.call(&CallRecord { arguments: Some(json!({"text": "x".repeat(20_000)})), ..record() });
+    traced.call(&record());
+    traced.call(&CallRecord { arguments: Some(json!({"text": "x".repeat(20_000)})), ..record() });
     let lines = traced.lines().await;
     assert_eq!(lines[0]["arguments"], json!({"path": "README.md"}));
     assert_eq!((lines[1].get("arguments"), &lines[1]["arguments_bytes"]), (None, &json!(20_011)));
@@ -159,13 +161,12 @@ async fn arguments_are_told_by_a_verbose_trace_up_to_a_length() {
 #[tokio::test]
 async fn no_line_holds_a_credential_or_a_text_without_an_end() {
     let traced = traced("secrets", |config| config.is_verbose = true);
-    let scope = traced.scope();
     let quoting = "wrong key caller-key-1 or server-key-1".to_owned();
-    scope.call(&CallRecord { error: Some(quoting.clone()), arguments: Some(json!({"key": "server-key-1"})), ..record() });
-    let mut turn = scope.turn(1);
+    traced.call(&CallRecord { error: Some(quoting.clone()), arguments: Some(json!({"key": "server-key-1"})), ..record() });
+    let mut turn = traced.turn(1);
     turn.ask();
     turn.end(None, Some(&quoting), false);
-    scope.call(&CallRecord { error: Some("ä".repeat(4000)), tool: "t".repeat(4000), ..record() });
+    traced.call(&CallRecord { error: Some("ä".repeat(4000)), tool: "t".repeat(4000), ..record() });
     let lines = traced.lines().await;
     let text = std::fs::read_to_string(&traced.path).unwrap();
     assert!(!text.contains("caller-key-1") && !text.contains("server-key-1"), "{text}");
@@ -182,11 +183,10 @@ async fn a_folder_that_cannot_be_made_costs_lines_and_nothing_else() {
         std::fs::write(&place, "a file").unwrap();
         config.sink = Sink::File(place.join("logs/traces.jsonl"));
     });
-    let scope = traced.scope();
-    scope.call(&record());
-    scope.call(&record());
+    traced.call(&record());
+    traced.call(&record());
     assert!(traced.recorder.close(Duration::from_secs(5)).await);
-    assert_eq!(traced.recorder.lost(), 2);
+    assert_eq!(traced.recorder.dropped(), 2);
     std::fs::remove_file(place).unwrap();
 }
 
@@ -201,32 +201,30 @@ fn stuck(name: &str) -> Traced {
 #[tokio::test]
 async fn a_sink_that_blocks_holds_nobody_up() {
     let traced = stuck("stuck");
-    let scope = traced.scope();
     let begun = Instant::now();
     for _ in 0..2 * WAITING_MAX {
-        scope.call(&record());
+        traced.call(&record());
     }
     assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
-    assert!(traced.recorder.lost() >= u64::try_from(WAITING_MAX).unwrap() / 2, "{}", traced.recorder.lost());
+    assert!(traced.recorder.dropped() >= u64::try_from(WAITING_MAX).unwrap() / 2, "{}", traced.recorder.dropped());
     assert!(!traced.recorder.close(Duration::from_millis(100)).await, "its end is not waited for");
-    scope.call(&record());
+    traced.call(&record());
 }
 
 #[tokio::test]
 async fn what_waits_is_written_at_the_end_and_nothing_after_it() {
     let traced = traced("end", |_| {});
-    let scope = traced.scope();
     for _ in 0..1000 {
-        scope.call(&record());
+        traced.call(&record());
     }
     assert_eq!(traced.lines().await.len(), 1000);
-    scope.call(&record());
-    assert_eq!((traced.recorder.lost(), traced.lines().await.len()), (1, 1000));
+    traced.call(&record());
+    assert_eq!((traced.recorder.dropped(), traced.lines().await.len()), (1, 1000));
 }
 
 #[tokio::test]
 async fn without_a_sink_nothing_is_taken() {
     let traced = traced("off", |config| config.sink = Sink::Off);
-    traced.scope().call(&record());
-    assert!(!traced.recorder.is_on() && traced.lines().await.is_empty() && traced.recorder.lost() == 0);
+    traced.call(&record());
+    assert!(!traced.recorder.is_on() && traced.lines().await.is_empty() && traced.recorder.dropped() == 0);
 }

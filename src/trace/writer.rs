@@ -18,8 +18,8 @@ pub(super) struct Writer {
     to: To,
     batch_bytes_max: usize,
     credentials: Box<Credentials>,
-    lost: Arc<AtomicU64>,
-    /// How many were lost when that was last told.
+    dropped: Arc<AtomicU64>,
+    /// How many were dropped when that was told last.
     told: u64,
     /// When it was told.
     told_at: Option<Instant>,
@@ -44,7 +44,7 @@ const TELL_EVERY: Duration = Duration::from_secs(10);
 
 impl Writer {
     /// A writer to the sink of `config`; `None` where there is none.
-    pub(super) fn new(config: Config, credentials: Box<Credentials>, lost: Arc<AtomicU64>) -> Option<Self> {
+    pub(super) fn new(config: Config, credentials: Box<Credentials>, dropped: Arc<AtomicU64>) -> Option<Self> {
         let batch_bytes_max = BATCH_BYTES_MAX.min(config.bytes_max);
         let to = match config.sink {
             Sink::Auto | Sink::Off => return None,
@@ -52,7 +52,7 @@ impl Writer {
             Sink::Stdout => To::Stdout,
             Sink::Stderr => To::Stderr,
         };
-        Some(Self { to, batch_bytes_max, credentials, lost, told: 0, told_at: None, rests_until: None })
+        Some(Self { to, batch_bytes_max, credentials, dropped, told: 0, told_at: None, rests_until: None })
     }
 
     /// Writes what comes through `lines`, and what still waits when the queue is closed.
@@ -94,15 +94,15 @@ impl Writer {
     fn write(&mut self, batch: &[u8], count: u64) {
         let now = Instant::now();
         if self.rests_until.is_some_and(|until| now < until) {
-            self.lost.fetch_add(count, Ordering::Relaxed);
+            self.dropped.fetch_add(count, Ordering::Relaxed);
             return;
         }
         match (self.append(batch), self.rests_until.take()) {
             (Ok(()), None) => {}
-            (Ok(()), Some(_)) => tracing::info!(lost = self.lost.load(Ordering::Relaxed), "the trace is written again"),
+            (Ok(()), Some(_)) => tracing::info!(dropped = self.dropped.load(Ordering::Relaxed), "the trace is written again"),
             (Err(error), before) => {
-                self.lost.fetch_add(count, Ordering::Relaxed);
-                // Once; what is lost from then on is told from time to time.
+                self.dropped.fetch_add(count, Ordering::Relaxed);
+                // Once; what is dropped from then on is told from time to time.
                 if before.is_none() {
                     tracing::warn!(%error, sink = self.name(), "the trace cannot be written: going on without it");
                 }
@@ -128,11 +128,11 @@ impl Writer {
     }
 
     fn tell_of_losses(&mut self) {
-        let lost = self.lost.load(Ordering::Relaxed);
+        let dropped = self.dropped.load(Ordering::Relaxed);
         let is_due = self.told_at.is_none_or(|at| at.elapsed() >= TELL_EVERY);
-        if lost > self.told && is_due {
-            tracing::warn!(lines = lost - self.told, in_all = lost, "lines of the trace were dropped");
-            (self.told, self.told_at) = (lost, Some(Instant::now()));
+        if dropped > self.told && is_due {
+            tracing::warn!(lines = dropped - self.told, in_all = dropped, "lines of the trace were dropped");
+            (self.told, self.told_at) = (dropped, Some(Instant::now()));
         }
     }
 }
