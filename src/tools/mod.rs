@@ -3,12 +3,16 @@
 //! `supervise` keeps a server connected, `catalog` makes one list of all tools, `selector` says which server serves a call, `execute` makes
 //! it. rmcp stays in `mcp`.
 
+mod attempt;
+mod canonical;
 pub mod catalog;
 pub mod config;
 pub mod definition;
 pub mod execute;
+mod lru;
 pub mod mcp;
 pub mod output;
+pub mod schema;
 pub mod selector;
 pub mod server;
 mod supervise;
@@ -199,9 +203,9 @@ impl Toolbox {
         self.changed.notify_waiters();
     }
 
-    /// The connection to `server`. Waits a while at the start, where its tools are known and it is not reached yet.
-    async fn connection(&self, server: &Server) -> Option<mcp::Connection> {
-        let until = self.begun + self.config.start_timeout;
+    /// The connection to `server`. Waits a while at the start, where its tools are known and it is not reached yet, until `deadline` at most.
+    async fn connection(&self, server: &Server, deadline: Instant) -> Option<mcp::Connection> {
+        let until = deadline.min(self.begun + self.config.start_timeout);
         loop {
             let changed = self.changed.notified();
             let view = server.view();

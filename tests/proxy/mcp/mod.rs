@@ -2,5 +2,7 @@
 
 mod catalog;
 mod names;
+mod origins;
 mod run;
+mod settings;
 mod store;
