@@ -35,7 +35,6 @@ impl Recorder {
 
     /// Takes the attempts of one turn.
     pub fn attempts(&self, run: &Run, report: &Report) {
-        self.metrics.attempts(report);
         tracing::trace!(request_id = run.request_id, attempts = report.attempts.len(), "turn");
     }
 
