@@ -202,9 +202,9 @@ impl Toolbox {
         self.changed.notify_waiters();
     }
 
-    /// The connection to `server`. Waits a while at the start, where its tools are known and it is not reached yet.
-    async fn connection(&self, server: &Server) -> Option<mcp::Connection> {
-        let until = self.begun + self.config.start_timeout;
+    /// The connection to `server`. Waits a while at the start, where its tools are known and it is not reached yet, until `deadline` at most.
+    async fn connection(&self, server: &Server, deadline: Instant) -> Option<mcp::Connection> {
+        let until = deadline.min(self.begun + self.config.start_timeout);
         loop {
             let changed = self.changed.notified();
             let view = server.view();

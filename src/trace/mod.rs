@@ -107,7 +107,6 @@ impl Recorder {
 
     /// Takes the end of one turn of `run`. Its attempts were taken as they were made, see [`Self::turn`].
     pub fn attempts(&self, run: &Run, report: &Report) {
-        self.metrics.attempts(report);
         tracing::trace!(request_id = run.request_id, attempts = report.attempts.len(), "turn");
     }
 
