@@ -6,6 +6,7 @@
 pub mod config;
 mod file;
 mod line;
+pub mod metrics;
 mod turn;
 mod writer;
 
@@ -23,8 +24,8 @@ use serde_json::value::to_raw_value;
 use tokio::sync::oneshot;
 
 pub use self::config::{Config, Sink};
-use self::line::Line;
 pub use self::turn::{Run, Turn};
+use self::{line::Line, metrics::Metrics};
 use crate::{
     chat::{CallRecord, Report},
     secret::Secret,
@@ -33,6 +34,7 @@ use crate::{
 /// Takes records. Cloning it shares the file; without one it takes nothing.
 #[derive(Debug, Clone, Default)]
 pub struct Recorder {
+    metrics: Arc<Metrics>,
     journal: Option<Arc<Journal>>,
 }
 
@@ -70,7 +72,7 @@ impl Recorder {
             return Self::default();
         }
         let journal = Journal { queue: RwLock::new(Some(queue)), ended: Mutex::new(Some(ended)), dropped, is_verbose };
-        Self { journal: Some(Arc::new(journal)) }
+        Self { journal: Some(Arc::new(journal)), ..Self::default() }
     }
 
     /// How many records were not written: there was no room in the queue, or the file could not be written.
@@ -95,6 +97,7 @@ impl Recorder {
 
     /// Takes the record of a tool call that has ended, or that never began.
     pub fn call(&self, run: &Run, record: &CallRecord) {
+        self.metrics.call(record);
         if !self.is_on() {
             return;
         }
@@ -104,7 +107,13 @@ impl Recorder {
 
     /// Takes the end of one turn of `run`. Its attempts were taken as they were made, see [`Self::turn`].
     pub fn attempts(&self, run: &Run, report: &Report) {
+        self.metrics.attempts(report);
         tracing::trace!(request_id = run.request_id, attempts = report.attempts.len(), "turn");
+    }
+
+    /// The counts of what was recorded, and of more.
+    pub fn metrics(&self) -> &Metrics {
+        &self.metrics
     }
 
     /// What takes the attempts at the turn of `run` that is number `number`, counted from 1.
