@@ -55,9 +55,14 @@ impl Job {
         &self.request
     }
 
+    /// Whether tools may be run for it.
+    pub fn runs_tools(&self) -> bool {
+        !self.offer.entries.is_empty()
+    }
+
     /// Whether there is anything to do for it under `guardrails` but to pass it on.
     pub fn is_work(&self, guardrails: Guardrails) -> bool {
-        !self.offer.entries.is_empty() || guards(&self.request, guardrails)
+        self.runs_tools() || guards(&self.request, guardrails)
     }
 }
 

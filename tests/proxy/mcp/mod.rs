@@ -1,3 +1,5 @@
 //! MCP servers whose tools toolgate runs itself.
 
+mod origins;
 mod run;
+mod settings;
