@@ -217,7 +217,7 @@ def test_no_server_outlives_toolgate(bench, tmp_path, how):
             assert toolgate.servers() == {}
         else:
             # Nobody ends them then, but they see that nobody speaks to them any more.
-            wait_until(lambda: toolgate.servers() == {}, f"there are still {toolgate.servers()}")
+            wait_until(lambda: toolgate.servers() == {}, "there are still servers", 30)
     finally:
         toolgate.process.kill()
         toolgate.process.wait()
