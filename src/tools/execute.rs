@@ -138,13 +138,14 @@ impl Toolbox {
             let answer = self.attempt(server, definition, proposal).await;
             record.executed |= !answer.as_ref().is_err_and(mcp::Error::is_unsent);
             let Err(error) = answer else { return answer };
-            let may_repeat = error.is_unsent() || (error.is_transport() && definition.annotations.may_repeat());
-            if !may_repeat || record.attempt >= ATTEMPTS_MAX || Instant::now() + wait >= proposal.deadline {
+            let may_repeat = error.never_left() || (error.is_transport() && definition.annotations.may_repeat());
+            let pause = error.retry_after().unwrap_or_default().max(wait);
+            if !may_repeat || record.attempt >= ATTEMPTS_MAX || Instant::now() + pause >= proposal.deadline {
                 return Err(error);
             }
             record.retries += 1;
             record.retry_reason = Some(error.word().to_owned());
-            tokio::time::sleep(wait).await;
+            tokio::time::sleep(pause).await;
             wait *= 2;
         }
     }
