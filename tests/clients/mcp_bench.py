@@ -107,6 +107,9 @@ class ModelExchange(Exchange):
             model.faults.append(fault)
             self.send_json(500, {"error": {"message": repr(fault), "type": "server_error", "param": None, "code": 500}})
             return
+        # What toolgate does not look into it passes on as it is.
+        if not self.body.get("stream"):
+            model.faults.append("this request was passed on, although tools were to be added")
         self.stream(deltas, "tool_calls" if "tool_calls" in deltas[-1] else "stop")
 
     def log_message(self, *_):
@@ -129,6 +132,9 @@ class Toolgate:
             "TOOLGATE_LISTEN": f"127.0.0.1:{port}",
             "TOOLGATE_BACKEND_URL": backend_url,
             "TOOLGATE_MCP_SERVERS": str(file),
+            # Tests must not fail because the machine is busy.
+            "TOOLGATE_MCP_START_TIMEOUT": "60s",
+            "TOOLGATE_TRACE_SINK": str(folder / "traces.jsonl"),
             # The servers' mark, which their file passes on as ${…}.
             "NAME_OF_THIS_RUN": self.mark,
             **variables,
