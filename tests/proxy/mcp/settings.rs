@@ -49,7 +49,8 @@ async fn a_server_of_the_file_is_started_with_what_the_environment_holds() {
 
 #[test]
 fn check_reports_what_is_wrong_with_the_file_and_never_what_a_variable_holds() {
-    let servers = json!([{"id": "a", "url": "${SOME_URL}"}, {"id": "b", "command": "x", "args": ["${NO_SUCH_VARIABLE}"]}]);
+    let servers = json!([{"id": "a", "url": "${SOME_URL}"}, {"id": "b", "command": "x", "args": ["${NO_SUCH_VARIABLE}"]},
+        {"id": "c", "command": "no-such-program"}]);
     let file = File::new("checked", &json!({"servers": servers}));
     let output = Command::new(env!("CARGO_BIN_EXE_toolgate"))
         .arg("check")
@@ -62,5 +63,6 @@ fn check_reports_what_is_wrong_with_the_file_and_never_what_a_variable_holds() {
     let at = file.path();
     assert!(said.contains(&format!("toolgate: {at}: servers[0].url: must be a URL")), "{said}");
     assert!(said.contains(&format!("toolgate: {at}: servers[1].args[0]: ${{NO_SUCH_VARIABLE}} is not set, and the server `b` needs it")));
+    assert!(said.contains("the MCP server `c` cannot be started: there is no program `no-such-program`"), "{said}");
     assert!(!said.contains("sk-secret"), "{said}");
 }
