@@ -206,9 +206,9 @@ class Bench:
             self.everything.close()
             self.model.close()
 
-    def ask(self, question, mcp=None, **fields):
-        """The answer to a question, whole."""
-        headers = {"x-toolgate-mcp": mcp} if mcp else {}
+    def ask(self, question, mcp=None, explain=False, **fields):
+        """The answer to a question, with the tools of the servers in `mcp` or of all."""
+        headers = {**({"x-toolgate-mcp": mcp} if mcp else {}), **({"x-toolgate-explain": "1"} if explain else {})}
         messages = [{"role": "user", "content": question}]
         completion = self.client.chat.completions.create(model="scripted", messages=messages, extra_headers=headers, **fields)
         assert self.model.faults == []

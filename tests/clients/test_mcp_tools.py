@@ -194,14 +194,37 @@ def test_tools_that_come_later_are_offered(bench):
 
 
 def test_all_tools_are_listed(bench):
-    tools = {(server, tool["name"]) for tool in bench.toolgate.get("/tools")["tools"] for server in servers_of(tool)}
-    counts = {"filesystem": 14, "everything": 13, "remote": 13, "memory": 9, "time": 2, "git": 12}
-    found = {server: len([tool for other, tool in tools if other == server]) for server in counts}
-    assert found == counts
+    bench.told("Say it.", "echo", message="now all servers are there")
+    listed = bench.toolgate.get("/tools")
+    tools = {tool["name"]: tool for tool in listed["tools"]}
+    assert listed["count"] == len(listed["tools"]) == len(tools)
+    of = {server: {name for name, tool in tools.items() if server in servers_of(tool)} for server in COUNTS}
+    assert {server: len(names) for server, names in of.items()} == COUNTS
+    assert of["everything"] == of["remote"]
+    # What the servers say comes through.
+    assert tools["read_text_file"]["input_schema"]["required"] == ["path"]
+    assert "Read the complete contents of a file" in tools["read_text_file"]["description"]
+    [place] = tools["write_file"]["servers"]
+    assert place["annotations"] == {"readOnlyHint": False, "idempotentHint": True}
+    assert (place["server"], place["tool"], place["state"]) == ("filesystem", "write_file", "ready")
+    # And what the model is offered is this list.
+    assert set(bench.model.offered()) - {"respond"} == tools.keys()
+
+
+# How many tools each server has in the versions that are installed.
+COUNTS = {"filesystem": 14, "everything": 13, "remote": 13, "memory": 9, "time": 2, "git": 12}
 
 
 def servers_of(tool):
-    return [tool["server"]]
+    return [place["server"] for place in tool["servers"]]
+
+
+def test_a_server_is_chosen_by_its_name(bench):
+    for server in TRANSPORTS:
+        bench.model.says(call("echo", message="hi"), TELLS)
+        completion = bench.ask(f"Say hi with the {server} server.", explain=True)
+        [record] = completion.toolgate["calls"]
+        assert (record["server"], record["selection_rule"], record["success"]) == (server, "explicit-mention", True)
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL], ids=["asked to end", "killed"])
