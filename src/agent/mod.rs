@@ -22,7 +22,7 @@ use crate::{
     inference::Engine,
     store::Store,
     tools::{Ask, Offer, Toolbox},
-    trace::Recorder,
+    trace::{self, Recorder},
 };
 
 /// The events of one answer, see [`Engine::complete`]. Dropping it cancels the run.
@@ -112,9 +112,15 @@ impl Agent {
             }
             _ => {
                 let guardrails = if guards(&job.request, guardrails) { guardrails } else { Guardrails::NONE };
-                run::recorded(self.0.engine.complete(Arc::new(job.request), guardrails), self.0.trace.clone())
+                let turn = if self.0.trace.is_on() { self.only_turn(&job.request) } else { trace::Turn::default() };
+                run::recorded(self.0.engine.complete(Arc::new(job.request), guardrails, turn), self.0.trace.clone())
             }
         }
+    }
+
+    /// What traces a run of one turn.
+    fn only_turn(&self, request: &Request) -> trace::Turn {
+        self.0.trace.turn(&Arc::new(trace::Run::new(request, &session::key(request))), 1)
     }
 }
 

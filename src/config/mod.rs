@@ -11,6 +11,7 @@ mod mcp;
 pub mod mcp_servers;
 pub mod resolve;
 mod store;
+mod trace;
 pub mod units;
 
 pub use self::keys::Problem;

@@ -4,7 +4,6 @@
 //! it. rmcp stays in `mcp`.
 
 mod attempt;
-mod canonical;
 pub mod catalog;
 pub mod config;
 pub mod definition;

@@ -1,6 +1,7 @@
 //! MCP servers whose tools toolgate runs itself.
 
 mod catalog;
+pub(crate) mod chat_dialect;
 mod http;
 mod names;
 mod origins;
