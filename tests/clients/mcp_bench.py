@@ -142,7 +142,8 @@ class Toolgate:
         with self.log.open("w") as sink:
             command = [*GUARD, os.environ["TOOLGATE_BIN"], "serve"]
             self.process = subprocess.Popen(command, env=environment, cwd=folder, stdin=subprocess.DEVNULL, stdout=sink, stderr=sink)
-        wait_until(lambda: self.process.poll() is not None or answers(f"{self.url}/health/live"), "toolgate does not answer", READY_SECONDS_MAX)
+        has_begun = lambda: self.process.poll() is not None or answers(f"{self.url}/health/live")
+        wait_until(has_begun, "toolgate does not answer", READY_SECONDS_MAX)
         assert self.process.poll() is None, f"toolgate ended{self.end_of_log()}"
 
     def close(self):

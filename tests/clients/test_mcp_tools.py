@@ -219,6 +219,36 @@ def servers_of(tool):
     return [place["server"] for place in tool["servers"]]
 
 
+def test_the_clients_own_tools_come_to_the_client(bench):
+    """In one reply the model calls a tool of a server and one of the client's: each is run where it is at home."""
+    city = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+    tools = [{"type": "function", "function": {"name": "get_weather", "parameters": city}}]
+    messages = [{"role": "user", "content": "What does README.md say, and how is the weather in Zürich?"}]
+    bench.model.says(calls(("read_text_file", {"path": "README.md"}), ("get_weather", {"city": "Zürich"})), "All is known.")
+    [choice] = bench.client.chat.completions.create(model="scripted", messages=messages, tools=tools).choices
+    assert choice.finish_reason == "tool_calls"
+    [called] = choice.message.tool_calls
+    assert (called.function.name, json.loads(called.function.arguments)) == ("get_weather", {"city": "Zürich"})
+    messages += [choice.message.to_dict(), {"role": "tool", "tool_call_id": called.id, "content": "18 degrees"}]
+    [choice] = bench.client.chat.completions.create(model="scripted", messages=messages, tools=tools).choices
+    assert bench.model.faults == []
+    assert (choice.message.content, choice.finish_reason) == ("All is known.", "stop")
+    assert bench.model.results() == [WORDS, "18 degrees"]
+
+
+def test_a_dry_run_leaves_everything_as_it_is(bench):
+    bench.model.says(call("write_file", path=str(bench.files / "new.txt"), content="new"), "It is written.")
+    headers = {"x-toolgate-dry-run": "1"}
+    messages = [{"role": "user", "content": "Write new.txt."}]
+    completion = bench.client.chat.completions.create(model="scripted", messages=messages, extra_headers=headers)
+    [record] = completion.toolgate["calls"]
+    assert (record["server"], record["tool"], record["dry_run"], record["executed"]) == ("filesystem", "write_file", True, False)
+    assert not (bench.files / "new.txt").exists()
+    # And without the header it is done.
+    bench.told("Write new.txt.", "write_file", path=str(bench.files / "new.txt"), content="new")
+    assert (bench.files / "new.txt").read_text() == "new"
+
+
 def test_a_server_is_chosen_by_its_name(bench):
     for server in TRANSPORTS:
         bench.model.says(call("echo", message="hi"), TELLS)
