@@ -166,8 +166,13 @@ fn log_servers(config: &Config) {
     }
 }
 
+/// A filter that says no more of others than their warnings, unless it names them.
+fn filter(level: &str) -> String {
+    if level.contains("rmcp") { level.to_owned() } else { format!("rmcp=warn,{level}") }
+}
+
 fn start_log(config: &Config) {
-    let log = tracing_subscriber::fmt().with_env_filter(&config.log.level).with_writer(io::stderr).with_ansi(io::stderr().is_terminal());
+    let log = tracing_subscriber::fmt().with_env_filter(filter(&config.log.level)).with_writer(io::stderr).with_ansi(io::stderr().is_terminal());
     match config.log.format {
         LogFormat::Text => log.init(),
         LogFormat::Json => log.json().init(),
