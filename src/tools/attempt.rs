@@ -9,7 +9,7 @@ use super::{
     Toolbox,
     definition::Definition,
     execute::Proposal,
-    mcp::{self, Output},
+    mcp::{self, Connection, Output},
     server::{Passage, Server},
 };
 use crate::resilience::{breaker::Phase, bulkhead::Full};
@@ -73,7 +73,14 @@ impl Error {
 impl Toolbox {
     /// Asks `server` once. The breaker is asked before a place is waited for, so that nobody queues for a server that is left alone, and
     /// again once there is one, since only a call that is about to be sent may be the trial.
-    pub(super) async fn attempt(&self, server: &Server, definition: &Definition, proposal: &Proposal) -> Result<Output, Error> {
+    /// A server that is being connected is waited for until `by`.
+    pub(super) async fn attempt(
+        &self,
+        server: &Server,
+        definition: &Definition,
+        proposal: &Proposal,
+        by: Instant,
+    ) -> Result<Output, Error> {
         if server.phase() == Phase::Open {
             return Err(Error::Resting);
         }
@@ -82,9 +89,11 @@ impl Toolbox {
             () = proposal.progress.closed() => return Err(Error::Left),
             place = tokio::time::timeout_at(proposal.deadline.into(), server.place()) => place.map_err(|_| Error::Late)?.map_err(Error::Busy)?,
         };
-        let view = server.view();
-        let connection = view.connection.as_ref().filter(|connection| !connection.is_closed());
-        let Some(connection) = connection else {
+        if Instant::now() >= proposal.deadline {
+            return Err(Error::Late);
+        }
+        let Some(connection) = self.connection(server, by.min(proposal.deadline)).await else {
+            let view = server.view();
             let why = view.reason.clone().unwrap_or_else(|| "it is not connected".to_owned());
             return Err(Error::Call(mcp::Error::Unreachable(why)));
         };
@@ -95,6 +104,19 @@ impl Toolbox {
         let had_its_time = by == now + server.timeout();
         tell(passage, answer.as_ref().err(), had_its_time);
         answer.map_err(Error::Call)
+    }
+
+    /// The connection to `server`, as soon as there is one, until `by`.
+    async fn connection(&self, server: &Server, by: Instant) -> Option<Connection> {
+        loop {
+            let changed = self.changed.notified();
+            let standing = server.view().connection.clone().filter(|connection| !connection.is_closed());
+            if standing.is_some() || Instant::now() >= by {
+                return standing;
+            }
+            // After it, whatever there is.
+            let _ = tokio::time::timeout_at(by.into(), changed).await;
+        }
     }
 }
 

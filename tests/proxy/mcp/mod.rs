@@ -1,4 +1,7 @@
 //! MCP servers whose tools toolgate runs itself.
 
+mod acting;
+mod execution;
 mod origins;
 mod run;
+mod selection;
