@@ -22,7 +22,7 @@ use crate::{
     resilience::tasks::Tasks,
     server::{self, State},
     store::Store,
-    tools::Toolbox,
+    tools::{self, Toolbox, catalog::pins},
     trace::Recorder,
 };
 
@@ -95,10 +95,19 @@ pub fn build(config: &Config) -> State {
     let router = Router::new(config.backends.clone(), &config.upstream);
     let engine = Arc::new(Engine::new(Arc::new(router.clone()), config.inference.clone()));
     let tasks = Tasks::default();
-    let store = Arc::new(Store::new(config.store));
-    let toolbox = (!config.tools.servers.is_empty()).then(|| Toolbox::new(config.tools.clone(), tasks.clone()));
-    let agent = Agent::new(engine, toolbox.clone(), store, Recorder, config.agent);
+    let store = Arc::new(Store::new(config.store.clone()));
+    let toolbox = (!config.tools.servers.is_empty()).then(|| Toolbox::new(config.tools.clone(), tasks.clone(), Arc::clone(&store)));
+    let agent = Agent::new(engine, toolbox.clone(), store, Recorder::default(), config.agent);
     State { config: config.server.clone(), agent, router, toolbox, tasks }
+}
+
+/// Accepts the changed definitions of the tools that match `pattern`, a `server.tool` in which `*` stands for any characters. Returns which
+/// they are.
+pub fn accept(config: &Config, pattern: &str) -> anyhow::Result<Vec<String>> {
+    let Some(file) = &config.tools.pins else {
+        bail!("mcp.pins is not set: without a file a change is accepted by starting anew");
+    };
+    pins::accept(file, |name| tools::matches(pattern, name)).with_context(|| format!("accept in {}", file.display()))
 }
 
 /// What is wrong with the backends, one sentence each.

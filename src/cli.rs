@@ -1,4 +1,4 @@
-//! The commands: `serve`, `check`, `health`.
+//! The commands: `serve`, `check`, `health`, `mcp accept`.
 
 use std::{
     collections::BTreeMap,
@@ -14,7 +14,7 @@ use toml::Value;
 
 use crate::{
     app,
-    config::{self, Config, LogFormat, Problem, Typed, env},
+    config::{self, Config, LogFormat, Problem, Typed, env, mcp_servers},
 };
 
 /// An OpenAI-compatible proxy that makes small local models call tools correctly.
@@ -29,10 +29,27 @@ struct Cli {
 enum Command {
     /// Serve clients in front of a model server.
     Serve(Settings),
-    /// Report everything that is wrong with the configuration or the backend; exits 2 if anything is.
+    /// Report everything that is wrong with the configuration, the file of MCP servers or the backend; exits 2 if anything is.
     Check(Settings),
     /// Ask the running toolgate whether it answers; exits 1 if not. For container health checks.
     Health(Settings),
+    /// Look after the tools of MCP servers.
+    Mcp {
+        #[command(subcommand)]
+        command: Mcp,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+enum Mcp {
+    /// Accept tools whose definition is not what it was when it was first seen; exits 1 if there is none.
+    Accept {
+        /// The tool, where `*` stands for any characters: `filesystem.*`
+        #[arg(value_name = "SERVER.TOOL")]
+        tool: String,
+        #[command(flatten)]
+        settings: Settings,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -57,6 +74,7 @@ pub fn main() -> ExitCode {
         Command::Serve(settings) => with_config(settings, serve),
         Command::Check(settings) => check(settings),
         Command::Health(settings) => with_config(settings, health),
+        Command::Mcp { command: Mcp::Accept { tool, settings } } => with_config(settings, |config| accept(&config, &tool)),
     }
 }
 
@@ -66,7 +84,7 @@ fn load(settings: Settings) -> (Config, Vec<Problem>) {
     config::load(Typed { file: settings.config, flags }, &env::Process)
 }
 
-fn with_config(settings: Settings, command: fn(Config) -> anyhow::Result<ExitCode>) -> ExitCode {
+fn with_config(settings: Settings, command: impl FnOnce(Config) -> anyhow::Result<ExitCode>) -> ExitCode {
     let (config, problems) = load(settings);
     if !problems.is_empty() {
         report(&mut io::stderr(), &problems);
@@ -93,9 +111,21 @@ fn health(config: Config) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+fn accept(config: &Config, pattern: &str) -> anyhow::Result<ExitCode> {
+    let accepted = app::accept(config, pattern)?;
+    if accepted.is_empty() {
+        report(&mut io::stderr(), &[format!("no tool {pattern} has changed")]);
+        return Ok(ExitCode::FAILURE);
+    }
+    let lines: Vec<String> = accepted.iter().map(|tool| format!("{tool} is accepted")).collect();
+    report(&mut io::stdout(), &lines);
+    Ok(ExitCode::SUCCESS)
+}
+
 fn check(settings: Settings) -> ExitCode {
     let (config, problems) = load(settings);
     let mut lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    lines.extend(mcp_servers::without_program(&config.tools));
     // Asking a backend other than the one that was meant would tell nothing.
     let knows_backend = |problem: &Problem| {
         !problem.path.starts_with("backend") && !problem.path.starts_with("model") && problem.path != config::WHOLE_FILE

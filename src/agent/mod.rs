@@ -77,6 +77,11 @@ impl Agent {
         self.0.engine.guardrails()
     }
 
+    /// Where runs are recorded.
+    pub fn trace(&self) -> &Recorder {
+        &self.0.trace
+    }
+
     /// `request` with the tools that are added to it. Fails when it asks for servers that there are not, or wants a tool called that nobody
     /// offers.
     pub async fn prepare(&self, mut request: Request) -> Result<Job, Problem> {
@@ -90,7 +95,7 @@ impl Agent {
                 (job.session_key, job.session) = turns::session(&self.0, &request).await;
                 let ask = Ask { servers: &request.servers, taken: &request.tools, seen: &job.session.seen };
                 job.offer = toolbox.catalog().await.offer(ask);
-                job.session.seen = job.offer.entries.iter().map(|entry| entry.name.clone()).collect();
+                job.offer.remember_in(&mut job.session.seen);
                 attach(&mut request, &job.offer);
             }
         }
@@ -103,11 +108,11 @@ impl Agent {
     pub fn run(&self, job: Job, guardrails: Guardrails) -> Run {
         match &self.0.toolbox {
             Some(toolbox) if !job.offer.entries.is_empty() => {
-                run::recorded(turns::Turns::new(Arc::clone(&self.0), Arc::clone(toolbox), job, guardrails).events())
+                run::recorded(turns::Turns::new(Arc::clone(&self.0), Arc::clone(toolbox), job, guardrails).events(), self.0.trace.clone())
             }
             _ => {
                 let guardrails = if guards(&job.request, guardrails) { guardrails } else { Guardrails::NONE };
-                run::recorded(self.0.engine.complete(Arc::new(job.request), guardrails))
+                run::recorded(self.0.engine.complete(Arc::new(job.request), guardrails), self.0.trace.clone())
             }
         }
     }

@@ -1,6 +1,6 @@
 //! `[mcp]`: the MCP servers, their tools and the limits of a run.
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 use toml::Value;
 
@@ -35,7 +35,8 @@ pub(super) fn tools(keys: &mut Keys<'_>, file: &mcp_servers::File) -> tools::Con
         changed: keys.take("mcp.changed_tools", Changed::Withhold, |value| {
             units::word(value, &[("report", Changed::Report), ("withhold", Changed::Withhold)])
         }),
-        pins: None,
+        // Nowhere: where a service may write is the operator's to say.
+        pins: keys.take("mcp.pins", None, |value| units::text(value).map(|path| Some(PathBuf::from(path)))),
         // Four times what a model could read.
         message_bytes_max: keys.take("mcp.max_message", 4 << 20, units::bytes),
         // Some 8,000 tokens: more fills the context of a small model.
@@ -111,20 +112,19 @@ fn approvals(keys: &mut Keys<'_>, file: &mcp_servers::File) -> Vec<Approval> {
 
 /// A tool alone is no alternative.
 fn several(value: &Value) -> Result<Vec<String>, String> {
-    backends::texts(value).and_then(|names| if names.len() > 1 { Ok(names) } else { Err("must list two tools at least".to_owned()) })
+    units::texts(value).and_then(|names| if names.len() > 1 { Ok(names) } else { Err("must list two tools at least".to_owned()) })
 }
 
 fn one_or_more(value: &Value) -> Result<Vec<String>, String> {
-    let patterns = value.as_str().map_or_else(|| backends::texts(value), |one| Ok(vec![one.to_owned()]));
+    let patterns = value.as_str().map_or_else(|| units::texts(value), |one| Ok(vec![one.to_owned()]));
     patterns.ok().filter(|patterns| !patterns.is_empty()).ok_or_else(|| "must be a string or a list of strings".to_owned())
 }
 
 /// `[mcp.embedder]`: how near a description is to what the user says.
 fn embedder(keys: &mut Keys<'_>) -> embed::Config {
     // It needs nobody, and the same words give the same answer everywhere.
-    let kind = keys.take("mcp.embedder.kind", None, |value| {
-        units::word(value, &[("hashing", None), ("openai", Some(embed::Kind::OpenAi)), ("voyage", Some(embed::Kind::Voyage))])
-    });
+    let kinds = [("hashing", None), ("openai", Some(embed::Kind::OpenAi)), ("voyage", Some(embed::Kind::Voyage))];
+    let kind = keys.take("mcp.embedder.kind", None, |value| units::word(value, &kinds));
     let model = keys.take("mcp.embedder.model", String::new(), units::text);
     let url = keys.take("mcp.embedder.url", None, |value| backends::url(value).map(Some));
     let api_key = backends::api_key(keys, "mcp.embedder.api_key");

@@ -10,6 +10,7 @@ mod kind;
 mod mcp;
 pub mod mcp_servers;
 pub mod resolve;
+mod store;
 pub mod units;
 
 pub use self::keys::Problem;

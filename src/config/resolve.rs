@@ -130,8 +130,7 @@ fn resolve(keys: &mut Keys<'_>, search: Search<'_>) -> Config {
         tools: mcp::tools(keys, &servers_file),
         servers_file,
         agent: mcp::agent(keys),
-        // Conversations and lists of tools of a busy day.
-        store: store::Config { bytes_max: keys.take("store.max_memory", 64 << 20, units::bytes) },
+        store: super::store::resolve(keys),
         log: Log {
             level: keys.take("log.level", "info".to_owned(), log_level),
             format: keys

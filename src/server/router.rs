@@ -50,12 +50,16 @@ pub(super) async fn route(state: &State, request: Request<Incoming>) -> Result<R
         }
         "/health/live" if get => Ok(routes::health::live()),
         "/health" | "/health/ready" if get => Ok(routes::health::ready(state).await),
+        "/tools" if get => routes::tools::list(state, request.uri().query()),
+        "/metrics" if get => Ok(routes::metrics::show(state)),
         "/models" | "/v1/models" if get => routes::models::list(state, request).await,
         path @ ("/props" | "/slots") if get => {
             let path = path.to_owned();
             routes::forward::to(state, request, &path).await
         }
-        "/health" | "/health/ready" | "/health/live" | "/models" | "/props" | "/slots" => Err(wrong_method("GET, HEAD")),
+        "/health" | "/health/ready" | "/health/live" | "/models" | "/props" | "/slots" | "/tools" | "/metrics" => {
+            Err(wrong_method("GET, HEAD"))
+        }
         path if path.starts_with("/v1/models/") => {
             let name = path.trim_start_matches("/v1/models/").to_owned();
             routes::models::one(state, request, &name).await

@@ -54,8 +54,13 @@ impl Error {
         match self {
             Self::Resting | Self::Busy(_) | Self::Late | Self::Left => false,
             Self::Call(mcp::Error::AuthNeeded(_) | mcp::Error::Protocol(_)) => false,
-            Self::Call(error) => error.is_unsent() || (error.is_transport() && may_repeat),
+            Self::Call(error) => error.never_left() || (error.is_transport() && may_repeat),
         }
+    }
+
+    /// How long the server wants to be left alone.
+    pub(super) fn retry_after(&self) -> Option<Duration> {
+        if let Self::Call(error) = self { error.retry_after() } else { None }
     }
 
     /// One word for traces.
@@ -72,8 +77,8 @@ impl Error {
 
 impl Toolbox {
     /// Asks `server` once. The breaker is asked before a place is waited for, so that nobody queues for a server that is left alone, and
-    /// again once there is one, since only a call that is about to be sent may be the trial.
-    /// A server that is being connected is waited for until `by`.
+    /// again once there is one, since only a call that is about to be sent may be the trial. A server that went away is waited for until
+    /// `by`.
     pub(super) async fn attempt(
         &self,
         server: &Server,
@@ -92,7 +97,8 @@ impl Toolbox {
         if Instant::now() >= proposal.deadline {
             return Err(Error::Late);
         }
-        let Some(connection) = self.connection(server, by.min(proposal.deadline)).await else {
+        let standing = tokio::time::timeout_at(proposal.deadline.into(), self.standing(server, by)).await;
+        let Some(connection) = standing.ok().flatten() else {
             let view = server.view();
             let why = view.reason.clone().unwrap_or_else(|| "it is not connected".to_owned());
             return Err(Error::Call(mcp::Error::Unreachable(why)));
@@ -106,11 +112,11 @@ impl Toolbox {
         answer.map_err(Error::Call)
     }
 
-    /// The connection to `server`, as soon as there is one, until `by`.
-    async fn connection(&self, server: &Server, by: Instant) -> Option<Connection> {
+    /// The connection to `server`, as soon as there is one that stands, until `by`.
+    async fn standing(&self, server: &Server, by: Instant) -> Option<Connection> {
         loop {
             let changed = self.changed.notified();
-            let standing = server.view().connection.clone().filter(|connection| !connection.is_closed());
+            let standing = self.connection(server).await.filter(|connection| !connection.is_closed());
             if standing.is_some() || Instant::now() >= by {
                 return standing;
             }
@@ -123,7 +129,7 @@ impl Toolbox {
 /// Tells the breaker what the end of a call says about the server: nothing, where it was given less than its time or no credential.
 fn tell(passage: Passage<'_>, error: Option<&mcp::Error>, had_its_time: bool) {
     match error {
-        Some(mcp::Error::AuthNeeded(_)) => {}
+        Some(mcp::Error::AuthNeeded(_) | mcp::Error::Expired) => {}
         Some(mcp::Error::Timeout(_)) if !had_its_time => {}
         Some(error) => passage.tell(!error.is_transport()),
         None => passage.tell(true),

@@ -141,6 +141,17 @@ pub enum Policy {
     Deny,
 }
 
+impl Policy {
+    /// The word in the configuration.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Allow => "allow",
+            Self::Ask => "ask",
+            Self::Deny => "deny",
+        }
+    }
+}
+
 /// What becomes of a tool whose definition changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Changed {

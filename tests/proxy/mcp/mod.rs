@@ -1,7 +1,12 @@
 //! MCP servers whose tools toolgate runs itself.
 
 mod acting;
+mod catalog;
 mod execution;
+mod http;
+mod names;
 mod origins;
 mod run;
 mod selection;
+mod settings;
+mod store;
