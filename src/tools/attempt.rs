@@ -54,6 +54,7 @@ impl Error {
         match self {
             Self::Resting | Self::Busy(_) | Self::Late | Self::Left => false,
             Self::Call(mcp::Error::AuthNeeded(_) | mcp::Error::Protocol(_)) => false,
+            Self::Call(error) if is_callers(error) => false,
             Self::Call(error) => error.never_left() || (error.is_transport() && may_repeat),
         }
     }
@@ -130,10 +131,16 @@ impl Toolbox {
 fn tell(passage: Passage<'_>, error: Option<&mcp::Error>, had_its_time: bool) {
     match error {
         Some(mcp::Error::AuthNeeded(_) | mcp::Error::Expired) => {}
+        Some(error) if is_callers(error) => passage.tell(true),
         Some(mcp::Error::Timeout(_)) if !had_its_time => {}
         Some(error) => passage.tell(!error.is_transport()),
         None => passage.tell(true),
     }
+}
+
+/// Whether it is the call that the server finds fault with, and not the server that has one.
+fn is_callers(error: &mcp::Error) -> bool {
+    matches!(error, mcp::Error::Status { code: 400..=407 | 409..=428 | 430..=499, .. })
 }
 
 /// Between half of `wait` and all of it: those who wait shall not ask all at once.
@@ -160,6 +167,7 @@ mod tests {
     fn what_is_tried_again_does_no_harm() {
         use mcp::Error as Mcp;
         let unreachable = || Error::Call(Mcp::Unreachable(String::new()));
+        let status = |code| Error::Call(Mcp::Status { code, said: String::new(), retry_after: None });
         let timeout = || Error::Call(Mcp::Timeout(Duration::ZERO));
         // The error; again where it may change something; again where it may be repeated; by another server.
         let cases = [
@@ -169,6 +177,9 @@ mod tests {
             (Error::Call(Mcp::Refused(String::new())), false, false, false),
             (Error::Call(Mcp::Protocol(String::new())), false, false, false),
             (Error::Call(Mcp::AuthNeeded(String::new())), false, false, true),
+            (status(503), false, true, false),
+            (status(429), true, true, true),
+            (status(400), false, false, false),
             (Error::Resting, false, false, true),
             (Error::Busy(Full::Queue(1)), false, false, true),
             (Error::Late, false, false, false),
