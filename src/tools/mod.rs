@@ -13,10 +13,7 @@ pub mod selector;
 pub mod server;
 mod supervise;
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Instant};
 
 use arc_swap::ArcSwap;
 use serde::Serialize;
@@ -62,9 +59,6 @@ pub struct Health {
     pub reason: Option<String>,
 }
 
-/// How long the connections get to close at the end.
-const CLOSE_GRACE: Duration = Duration::from_secs(5);
-
 impl Toolbox {
     /// A toolbox whose servers are not connected before [`Self::start`].
     pub fn new(config: Config, tasks: Tasks) -> Arc<Self> {
@@ -77,19 +71,8 @@ impl Toolbox {
     /// Begins to connect to the servers, one task each. They end when the tasks do.
     pub fn start(self: &Arc<Self>) {
         for server in &self.servers {
-            let (own, server) = (Arc::clone(self), Arc::clone(server));
-            let tasks = self.tasks.clone();
-            self.tasks.spawn(async move {
-                let renew = || own.renew();
-                tokio::select! {
-                    () = supervise::supervise(Arc::clone(&server), Arc::clone(&own.config), renew) => {}
-                    () = tasks.ending() => {
-                        if let Some(connection) = &server.view().connection {
-                            connection.close(CLOSE_GRACE).await;
-                        }
-                    }
-                }
-            });
+            let (own, server, config, tasks) = (Arc::clone(self), Arc::clone(server), Arc::clone(&self.config), self.tasks.clone());
+            self.tasks.spawn(async move { supervise::supervise(server, config, tasks, || own.renew()).await });
         }
     }
 
@@ -120,6 +103,8 @@ impl Toolbox {
             // After it, whatever there is.
             let _ = tokio::time::timeout_at(until.into(), changed).await;
         }
+        // What is known answers at once; what is more is learned behind it.
+        self.servers.iter().filter(|server| server.view().state == State::Stale).for_each(|server| server.refresh());
         self.catalog.load_full()
     }
 

@@ -16,16 +16,25 @@ pub enum Error {
     /// The connection broke: the call may have been carried out.
     #[error("the connection to the server broke")]
     Lost,
+    /// The server went away before it answered: the call may have been carried out.
+    #[error("the server went away before it answered: {0}")]
+    Gone(String),
     /// No answer in time: the call may have been carried out.
-    #[error("no answer within {} s", .0.as_secs_f64())]
+    #[error("no answer within {} s", tenths(*.0))]
     Timeout(Duration),
     /// The server refused the call, in its own words.
     #[error("{0}")]
     Refused(String),
+    /// There is an answer, longer than what is read of one. A second one would be as long.
+    #[error("its answer is longer than the {0} bytes that are read of one; ask for less")]
+    TooLong(String),
     /// The server does not speak as it should.
     #[error("the server broke the protocol: {0}")]
     Protocol(String),
 }
+
+/// Our own word for an answer that was too long to be read; the message is the limit. No server has reason to send it.
+pub(super) const TOO_LONG: i32 = -31_998;
 
 impl Error {
     /// Whether the call certainly was not carried out.
@@ -35,7 +44,7 @@ impl Error {
 
     /// Whether it is the way to the server that failed, or the server itself, and not this call.
     pub fn is_transport(&self) -> bool {
-        !matches!(self, Self::Refused(_))
+        !matches!(self, Self::Refused(_) | Self::TooLong(_))
     }
 
     /// One word for traces.
@@ -44,8 +53,10 @@ impl Error {
             Self::Unreachable(_) => "unreachable",
             Self::AuthNeeded(_) => "auth_needed",
             Self::Lost => "lost",
+            Self::Gone(_) => "gone",
             Self::Timeout(_) => "timeout",
             Self::Refused(_) => "refused",
+            Self::TooLong(_) => "too_long",
             Self::Protocol(_) => "protocol",
         }
     }
@@ -54,9 +65,11 @@ impl Error {
 impl From<ServiceError> for Error {
     fn from(error: ServiceError) -> Self {
         match error {
+            ServiceError::McpError(error) if error.code.0 == TOO_LONG => Self::TooLong(error.message.into_owned()),
             ServiceError::McpError(error) => Self::Refused(error.message.into_owned()),
             ServiceError::TransportSend(error) => Self::Unreachable(error.to_string()),
-            ServiceError::TransportClosed | ServiceError::Cancelled { .. } => Self::Lost,
+            ServiceError::TransportClosed => Self::Lost,
+            ServiceError::Cancelled { reason } => Self::Refused(reason.unwrap_or_else(|| "the server cancelled it".to_owned())),
             ServiceError::Timeout { timeout } => Self::Timeout(timeout),
             other => Self::Protocol(other.to_string()),
         }
@@ -70,5 +83,21 @@ impl From<ClientInitializeError> for Error {
             ClientInitializeError::TransportError { error, .. } => Self::Unreachable(error.to_string()),
             other => Self::Protocol(other.to_string()),
         }
+    }
+}
+
+/// In seconds, to a tenth: what is left of a deadline is an odd number.
+fn tenths(time: Duration) -> f64 {
+    (time.as_secs_f64() * 10.0).round() / 10.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_told_in_tenths() {
+        assert_eq!(Error::Timeout(Duration::from_micros(2_999_988)).to_string(), "no answer within 3 s");
+        assert_eq!(Error::Timeout(Duration::from_millis(250)).to_string(), "no answer within 0.3 s");
     }
 }

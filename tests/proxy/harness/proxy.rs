@@ -7,7 +7,7 @@ use tokio::{net::TcpListener, sync::oneshot, task::JoinSet};
 use toolgate::{
     app,
     config::{self, Config},
-    server,
+    server::{self, State},
 };
 
 use super::{Answer, Client, PATIENCE, Upstream, client::Streaming};
@@ -17,6 +17,8 @@ pub(crate) struct Proxy {
     pub(crate) address: SocketAddr,
     /// A client that keeps its connections.
     pub(crate) client: Client,
+    /// What it is made of.
+    pub(crate) state: Arc<State>,
     stop: Option<oneshot::Sender<()>>,
     serving: JoinSet<usize>,
 }
@@ -60,8 +62,8 @@ impl Proxy {
             toolbox.start();
         }
         let mut serving = JoinSet::new();
-        serving.spawn(server::serve(listener, state, async { drop(stopped.await) }));
-        Self { address, client: Client::new(address), stop: Some(stop), serving }
+        serving.spawn(server::serve(listener, Arc::clone(&state), async { drop(stopped.await) }));
+        Self { address, client: Client::new(address), state, stop: Some(stop), serving }
     }
 
     pub(crate) async fn get(&self, path: &str) -> Answer {

@@ -2,3 +2,5 @@
 
 mod origins;
 mod run;
+mod stdio;
+mod supervision;
