@@ -14,7 +14,7 @@ use toml::Value;
 
 use crate::{
     app,
-    config::{self, Config, LogFormat, Problem, Typed, env},
+    config::{self, Config, LogFormat, Problem, Typed, env, mcp_servers},
 };
 
 /// An OpenAI-compatible proxy that makes small local models call tools correctly.
@@ -29,7 +29,7 @@ struct Cli {
 enum Command {
     /// Serve clients in front of a model server.
     Serve(Settings),
-    /// Report everything that is wrong with the configuration or the backend; exits 2 if anything is.
+    /// Report everything that is wrong with the configuration, the file of MCP servers or the backend; exits 2 if anything is.
     Check(Settings),
     /// Ask the running toolgate whether it answers; exits 1 if not. For container health checks.
     Health(Settings),
@@ -80,6 +80,7 @@ fn with_config(settings: Settings, command: fn(Config) -> anyhow::Result<ExitCod
 
 fn serve(config: Config) -> anyhow::Result<ExitCode> {
     start_log(&config);
+    log_servers(&config);
     let runtime = runtime()?;
     let code = runtime.block_on(app::serve(config));
     // Waits for nothing: a name look-up under way may take many seconds.
@@ -95,6 +96,7 @@ fn health(config: Config) -> anyhow::Result<ExitCode> {
 fn check(settings: Settings) -> ExitCode {
     let (config, problems) = load(settings);
     let mut lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    lines.extend(mcp_servers::without_program(&config.tools));
     // Asking a backend other than the one that was meant would tell nothing.
     let knows_backend = |problem: &Problem| {
         !problem.path.starts_with("backend") && !problem.path.starts_with("model") && problem.path != config::WHOLE_FILE
@@ -121,6 +123,17 @@ fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
 fn report<T: Display>(to: &mut impl Write, lines: &[T]) {
     for line in lines {
         let _ = writeln!(to, "toolgate: {line}");
+    }
+}
+
+/// Says where the MCP servers are from: which file counts depends on where this was started.
+fn log_servers(config: &Config) {
+    if let Some(file) = &config.servers_file.path {
+        let servers: Vec<&str> = config.tools.servers.iter().map(|server| server.id.as_str()).collect();
+        tracing::info!(file = %file.display(), ?servers, "MCP servers");
+    }
+    for key in &config.servers_file.ignored {
+        tracing::debug!(%key, "a key of the file of MCP servers is ignored");
     }
 }
 

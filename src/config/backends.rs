@@ -97,8 +97,8 @@ fn model(keys: &mut Keys<'_>, path: &str, backends: &[backend::Config]) -> route
         keys.fault(at("backends"), "is missing: it lists the backends that have the model");
     }
     router::Model {
-        aliases: keys.take(&at("aliases"), Vec::new(), texts),
-        fallbacks: keys.take(&at("fallbacks"), Vec::new(), texts),
+        aliases: keys.take(&at("aliases"), Vec::new(), units::texts),
+        fallbacks: keys.take(&at("fallbacks"), Vec::new(), units::texts),
         sampling: sampling(keys, &at("sampling")),
         name: model,
         candidates,
@@ -127,18 +127,6 @@ fn candidates(value: &Value, model: &str, backends: &[backend::Config]) -> Resul
         Ok(Candidate { backend: known(name)?, model, weight })
     };
     value.as_array().ok_or_else(expected)?.iter().map(candidate).collect()
-}
-
-fn texts(value: &Value) -> Result<Vec<String>, String> {
-    value
-        .as_array()
-        .into_iter()
-        .flatten()
-        .map(units::text)
-        .collect::<Result<_, _>>()
-        .ok()
-        .filter(|_| value.is_array())
-        .ok_or_else(|| "must be a list of strings".to_owned())
 }
 
 /// The fields of a request that a model gets where the client does not set them.
@@ -175,7 +163,7 @@ fn name(name: String) -> Result<String, String> {
 }
 
 /// The address without `/v1`, which people write since clients want it.
-fn url(value: &Value) -> Result<Uri, String> {
+pub(super) fn url(value: &Value) -> Result<Uri, String> {
     let typed = units::text(value)?;
     let trimmed = typed.trim().trim_end_matches('/');
     let trimmed = trimmed.strip_suffix("/v1").unwrap_or(trimmed);
@@ -192,7 +180,7 @@ fn url(value: &Value) -> Result<Uri, String> {
 }
 
 /// The key at `path`, or the one in the variable that it names as `${VARIABLE}`.
-fn api_key(keys: &mut Keys<'_>, path: &str) -> Option<Secret> {
+pub(super) fn api_key(keys: &mut Keys<'_>, path: &str) -> Option<Secret> {
     let typed = keys.take(path, None, |value| units::text(value).map(Some))?;
     let key = match typed.trim().strip_prefix("${").and_then(|name| name.strip_suffix('}')) {
         None if typed.contains("${") => Err("must be a key, or ${VARIABLE} and nothing else".to_owned()),

@@ -2,5 +2,6 @@
 
 mod origins;
 mod run;
+mod settings;
 mod stdio;
 mod supervision;
