@@ -54,8 +54,13 @@ impl Error {
         match self {
             Self::Resting | Self::Busy(_) | Self::Late | Self::Left => false,
             Self::Call(mcp::Error::AuthNeeded(_) | mcp::Error::Protocol(_)) => false,
-            Self::Call(error) => error.is_unsent() || (error.is_transport() && may_repeat),
+            Self::Call(error) => error.never_left() || (error.is_transport() && may_repeat),
         }
+    }
+
+    /// How long the server wants to be left alone.
+    pub(super) fn retry_after(&self) -> Option<Duration> {
+        if let Self::Call(error) = self { error.retry_after() } else { None }
     }
 
     /// One word for traces.
@@ -102,7 +107,7 @@ impl Toolbox {
 /// Tells the breaker what the end of a call says about the server: nothing, where it was given less than its time or no credential.
 fn tell(passage: Passage<'_>, error: Option<&mcp::Error>, had_its_time: bool) {
     match error {
-        Some(mcp::Error::AuthNeeded(_)) => {}
+        Some(mcp::Error::AuthNeeded(_) | mcp::Error::Expired) => {}
         Some(mcp::Error::Timeout(_)) if !had_its_time => {}
         Some(error) => passage.tell(!error.is_transport()),
         None => passage.tell(true),

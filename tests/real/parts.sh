@@ -10,6 +10,7 @@
 #                            in tests/clients/node_modules, where an import from tests/clients finds them
 #   parts.sh agents          a folder of commands: the coding agents of tests/clients/agents/package-lock.json, which are claude, cline,
 #                            codex, opencode and qwen, and the node that runs some of them; 1.7 GB
+#   parts.sh mcp-conformance a folder of commands: the suite of tests/real/mcp/conformance/package-lock.json and the node that runs it
 #   parts.sh cargo           a cargo that has the crates of tests/clients/async-openai/Cargo.lock
 #
 # What was fetched stays in ${XDG_CACHE_HOME:-~/.cache}/toolgate and is used again. A part is made under a temporary name and
@@ -265,6 +266,25 @@ agents() {
   echo "$commands"
 }
 
+mcp_conformance() {
+  local commands made suite=$here/mcp/conformance
+  lock node
+  find_node
+  lock mcp-conformance
+  made=$cache/mcp-conformance-$(checksum <"$suite/package-lock.json")
+  commands=$made/node_modules/.bin
+  if [ ! -d "$made" ]; then
+    say "installing the conformance suite of MCP, once: 52 MB"
+    scratch
+    mkdir "$work/mcp-conformance"
+    cp "$suite/package.json" "$suite/package-lock.json" "$work/mcp-conformance"
+    npm_ci "$work/mcp-conformance"
+    mv -T "$work/mcp-conformance" "$made"
+  fi
+  ln -sfn "$node" "$commands/node"
+  echo "$commands"
+}
+
 # Cargo keeps what it fetched in a cache of its own, and locks it.
 cargo() {
   command cargo fetch --quiet --locked --target host-tuple --manifest-path "$clients/async-openai/Cargo.toml" >&2
@@ -279,6 +299,7 @@ case ${1:-} in
   python) python ;;
   node) node ;;
   agents) agents ;;
+  mcp-conformance) mcp_conformance ;;
   cargo) cargo ;;
-  *) say "usage: parts.sh llama-server | model | ollama | ollama-models | python | node | agents | cargo"; exit 2 ;;
+  *) say "usage: parts.sh llama-server | model | ollama | ollama-models | python | node | agents | mcp-conformance | cargo"; exit 2 ;;
 esac

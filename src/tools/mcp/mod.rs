@@ -1,8 +1,12 @@
 //! Connections to MCP servers. The only place that knows rmcp: above it there are definitions, outputs and errors of our own.
 
+mod address;
+mod answer;
 mod child;
 mod error;
+mod events;
 mod handler;
+mod http;
 mod lines;
 mod link;
 mod list;
@@ -62,6 +66,8 @@ struct Inner {
     answered: AtomicBool,
     /// Whether the server says when its list of tools changes.
     announces: AtomicBool,
+    /// What the way over HTTP knows.
+    http: Option<Arc<http::Status>>,
     /// Taken when the connection is closed.
     running: Mutex<Option<Running>>,
 }
@@ -74,29 +80,36 @@ impl Connection {
     pub async fn open(server: &config::Server, limits: Limits, variables: &Variables, news: mpsc::Sender<News>) -> Result<Self, Error> {
         let progress = Progress::default();
         let handler = Handler::new(server.id.as_str().into(), news, progress.clone());
+        let mut http = None;
         let opening = async {
             match &server.transport {
                 Transport::Stdio { .. } => {
                     greet_child(&handler, || Link::start(|link| stdio::spawn(server, limits, variables, link))).await
                 }
-                Transport::Http { .. } => Err(Error::Unreachable("streamable HTTP is not there yet".to_owned())),
+                Transport::Http { .. } => {
+                    let (transport, status) = http::transport(server, limits, variables)?;
+                    http = Some(status);
+                    let transport = Link::start(|_| Ok(transport))?;
+                    greet(&handler, transport, http::lifecycle()).await.map_err(Error::from)
+                }
             }
         };
         let (running, link) = tokio::time::timeout(server.timeout, opening).await.map_err(|_| Error::Timeout(server.timeout))??;
         let peer = running.peer().clone();
         let announces = AtomicBool::new(peer.peer_info().is_some_and(|info| announces(&info)));
         let (calls, answered, running) = (TaskTracker::new(), AtomicBool::new(false), Mutex::new(Some(running)));
-        Ok(Self(Arc::new(Inner { server: server.id.as_str().into(), peer, handler, link, progress, calls, answered, announces, running })))
+        let server = server.id.as_str().into();
+        Ok(Self(Arc::new(Inner { server, peer, handler, link, progress, calls, answered, announces, http, running })))
     }
 
-    /// Whether the server says when its list of tools changes.
+    /// Whether the server says when its list of tools changes, and would be heard now.
     pub fn announces(&self) -> bool {
-        self.0.announces.load(Ordering::Relaxed)
+        self.0.announces.load(Ordering::Relaxed) && self.0.http.as_ref().is_none_or(|http| http.is_hearing())
     }
 
     /// Whether the other side is gone.
     pub fn is_closed(&self) -> bool {
-        self.0.link.is_gone() || self.0.peer.is_transport_closed()
+        self.0.link.is_gone() || self.0.peer.is_transport_closed() || self.0.http.as_ref().is_some_and(|http| http.is_gone())
     }
 
     /// Whether it was of use: it answered a call.
@@ -108,16 +121,25 @@ impl Connection {
     pub async fn ended(&self) -> Error {
         tokio::select! {
             () = self.0.link.gone() => {}
-            () = self.listen() => self.0.link.gone().await,
+            () = self.lost() => {}
+            () = self.listen() => {}
         }
         Error::Unreachable(self.0.link.why())
     }
 
-    /// Since 2026-07-28 servers announce changes only to those who subscribe.
+    /// Waits until HTTP says that a new connection is needed. Requests under way may still be answered.
+    async fn lost(&self) {
+        match &self.0.http {
+            Some(http) => http.gone().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Since 2026-07-28 servers announce changes only to those who subscribe. It ends never. Over HTTP the list is renewed from time to time.
     async fn listen(&self) {
         let is_modern = self.0.peer.peer_info().is_some_and(|info| !info.protocol_version.has_initialize());
-        if !is_modern || !self.announces() {
-            return;
+        if !is_modern || !self.announces() || self.0.http.is_some() {
+            return std::future::pending().await;
         }
         let filter = SubscriptionFilter::builder().tools_list_changed().build();
         match self.0.peer.listen(filter).await {
@@ -132,6 +154,7 @@ impl Connection {
         // The list is renewed from time to time instead, and at once for what was missed.
         self.0.announces.store(false, Ordering::Relaxed);
         self.0.handler.tools_changed();
+        std::future::pending().await
     }
 
     /// All tools of the server, page after page, within `timeout`.

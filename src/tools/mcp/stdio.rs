@@ -14,7 +14,7 @@ use std::{
 
 use rmcp::{
     RoleClient,
-    model::{ErrorData, RequestId, ServerJsonRpcMessage},
+    model::{ErrorCode, ErrorData, RequestId, ServerJsonRpcMessage},
     service::{RxJsonRpcMessage, TxJsonRpcMessage},
     transport::Transport,
 };
@@ -224,7 +224,7 @@ impl Stdio {
             self.link.fail(format!("it writes what is no JSON-RPC to its standard output: {said}"));
         }
         let answered = serde_json::from_slice::<Answered>(line).ok().filter(|answered| answered.method.is_none())?;
-        Some(failure(answered.id, rmcp::model::ErrorCode::INTERNAL_ERROR.0, "its answer is no JSON-RPC".to_owned()))
+        Some(failure(answered.id, ErrorCode::INTERNAL_ERROR, "its answer is no JSON-RPC".to_owned()))
     }
 
     /// Why there is nothing more to hear.
@@ -324,6 +324,6 @@ async fn next<R: tokio::io::AsyncRead + Unpin>(lines: &mut Option<Lines<R>>) -> 
     lines.next().await
 }
 
-fn failure(id: RequestId, code: i32, message: String) -> RxJsonRpcMessage<RoleClient> {
-    ServerJsonRpcMessage::error(ErrorData::new(rmcp::model::ErrorCode(code), message, None), Some(id))
+fn failure(id: RequestId, code: ErrorCode, message: String) -> RxJsonRpcMessage<RoleClient> {
+    ServerJsonRpcMessage::error(ErrorData::new(code, message, None), Some(id))
 }

@@ -7,7 +7,9 @@ use tokio::{net::TcpListener, sync::oneshot, task::JoinSet};
 use toolgate::{
     app,
     config::{self, Config},
-    server::{self, State},
+    resilience::tasks::Tasks,
+    server,
+    tools::{Health, Toolbox},
 };
 
 use super::{Answer, Client, PATIENCE, Upstream, client::Streaming};
@@ -17,9 +19,9 @@ pub(crate) struct Proxy {
     pub(crate) address: SocketAddr,
     /// A client that keeps its connections.
     pub(crate) client: Client,
-    /// What it is made of.
-    pub(crate) state: Arc<State>,
     stop: Option<oneshot::Sender<()>>,
+    pub(crate) tasks: Tasks,
+    pub(crate) toolbox: Option<Arc<Toolbox>>,
     serving: JoinSet<usize>,
 }
 
@@ -61,9 +63,10 @@ impl Proxy {
         if let Some(toolbox) = &state.toolbox {
             toolbox.start();
         }
+        let (tasks, toolbox) = (state.tasks.clone(), state.toolbox.clone());
         let mut serving = JoinSet::new();
-        serving.spawn(server::serve(listener, Arc::clone(&state), async { drop(stopped.await) }));
-        Self { address, client: Client::new(address), state, stop: Some(stop), serving }
+        serving.spawn(server::serve(listener, state, async { drop(stopped.await) }));
+        Self { address, client: Client::new(address), stop: Some(stop), tasks, toolbox, serving }
     }
 
     pub(crate) async fn get(&self, path: &str) -> Answer {
@@ -92,6 +95,16 @@ impl Proxy {
     /// Tells the proxy to shut down.
     pub(crate) fn begin_stop(&mut self) {
         drop(self.stop.take());
+    }
+
+    /// How its MCP servers are.
+    pub(crate) fn health(&self) -> Vec<Health> {
+        self.toolbox.as_ref().unwrap().health()
+    }
+
+    /// Ends what runs beside the requests, as the program does before it leaves; says how much did not end.
+    pub(crate) async fn end_tasks(&self) -> usize {
+        self.tasks.end(PATIENCE).await
     }
 
     /// Waits for its end; says how many connections were cut.

@@ -1,5 +1,6 @@
 //! MCP servers whose tools toolgate runs itself.
 
+mod http;
 mod origins;
 mod run;
 mod settings;
