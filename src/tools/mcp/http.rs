@@ -30,6 +30,7 @@ use rmcp::{
     },
 };
 use sse_stream::Sse;
+use tokio_util::sync::CancellationToken;
 
 use super::{
     Error, Limits, address,
@@ -44,7 +45,7 @@ use crate::{
 /// What is known of a connection outside the worker that keeps it.
 #[derive(Debug, Default)]
 pub(super) struct Status {
-    gone: AtomicBool,
+    gone: CancellationToken,
     /// Whether the server's own stream is open, on which it says what changed.
     pub(super) hearing: AtomicBool,
     /// Whether it ever was.
@@ -54,7 +55,12 @@ pub(super) struct Status {
 impl Status {
     /// Whether the session has ended or the server cannot be reached: only a new connection helps.
     pub(super) fn is_gone(&self) -> bool {
-        self.gone.load(Ordering::Relaxed)
+        self.gone.is_cancelled()
+    }
+
+    /// Ready once it is.
+    pub(super) async fn gone(&self) {
+        self.gone.cancelled().await;
     }
 
     /// Whether the server would be heard if it said that something changed.
@@ -63,7 +69,7 @@ impl Status {
     }
 
     pub(super) fn lose(&self) {
-        self.gone.store(true, Ordering::Relaxed);
+        self.gone.cancel();
     }
 }
 

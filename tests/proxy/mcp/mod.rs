@@ -10,4 +10,6 @@ mod origins;
 mod run;
 mod selection;
 mod settings;
+mod stdio;
 mod store;
+mod supervision;
