@@ -6,17 +6,17 @@ use futures_core::Stream;
 use futures_util::StreamExt;
 
 use super::Run;
-use crate::{
-    chat::{Event, Problem},
-    inference::Error,
-};
+use crate::chat::{Event, Problem};
 
 /// The run whose events are `events`.
-pub(super) fn recorded(events: impl Stream<Item = Result<Event, Error>> + Send + 'static) -> Run {
+pub(super) fn recorded<E>(events: impl Stream<Item = Result<Event, E>> + Send + 'static) -> Run
+where
+    E: std::error::Error + Into<Problem> + 'static,
+{
     let mut record = Record { outcome: Outcome::Cancelled, attempts: 0, guardrail: "", begun: Instant::now() };
     Box::pin(events.map(move |event| {
         record.note(&event);
-        event.map_err(Problem::from)
+        event.map_err(Into::into)
     }))
 }
 
@@ -37,7 +37,7 @@ enum Outcome {
 }
 
 impl Record {
-    fn note<E: std::fmt::Display>(&mut self, event: &Result<Event, E>) {
+    fn note<E: std::error::Error + 'static>(&mut self, event: &Result<Event, E>) {
         match event {
             Ok(Event::Settled(report)) => {
                 self.attempts = report.attempts.len();
@@ -46,7 +46,7 @@ impl Record {
             Ok(Event::Finished(_)) => self.outcome = Outcome::Completed,
             Ok(_) => {}
             Err(error) => {
-                tracing::warn!(%error, "run failed");
+                tracing::warn!(error = error as &dyn std::error::Error, "run failed");
                 self.outcome = Outcome::Failed;
             }
         }

@@ -9,6 +9,7 @@ use std::{collections::HashSet, fmt::Write, sync::Arc};
 use bytes::Bytes;
 use serde_json::value::RawValue;
 
+pub use self::name::qualified;
 use super::{
     config::{Named, Policy},
     definition::Definition,
@@ -91,7 +92,7 @@ impl Snapshot {
             }
             let mut shown = name::legal(&definition.name);
             if ask.taken.iter().any(|tool| tool.name == shown) || names.contains(&shown) {
-                shown = name::qualified(&definition.server, &definition.name);
+                shown = qualified(&definition.server, &definition.name);
             }
             names.insert(shown.clone());
             let candidates = usable.iter().filter(|other| other.name == definition.name).map(|other| Arc::clone(other)).collect();

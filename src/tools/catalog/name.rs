@@ -22,6 +22,6 @@ pub(super) fn legal(name: &str) -> String {
 }
 
 /// The name of `tool` with its server's in front.
-pub(super) fn qualified(server: &str, tool: &str) -> String {
+pub fn qualified(server: &str, tool: &str) -> String {
     legal(&format!("{server}__{tool}"))
 }
