@@ -80,6 +80,7 @@ fn with_config(settings: Settings, command: fn(Config) -> anyhow::Result<ExitCod
 
 fn serve(config: Config) -> anyhow::Result<ExitCode> {
     start_log(&config);
+    log_servers(&config);
     let runtime = runtime()?;
     let code = runtime.block_on(app::serve(config));
     // Waits for nothing: a name look-up under way may take many seconds.
@@ -121,6 +122,17 @@ fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
 fn report<T: Display>(to: &mut impl Write, lines: &[T]) {
     for line in lines {
         let _ = writeln!(to, "toolgate: {line}");
+    }
+}
+
+/// Says where the MCP servers are from: which file counts depends on where this was started.
+fn log_servers(config: &Config) {
+    if let Some(file) = &config.servers_file.path {
+        let servers: Vec<&str> = config.tools.servers.iter().map(|server| server.id.as_str()).collect();
+        tracing::info!(file = %file.display(), ?servers, "MCP servers");
+    }
+    for key in &config.servers_file.ignored {
+        tracing::debug!(%key, "a key of the file of MCP servers is ignored");
     }
 }
 

@@ -8,7 +8,11 @@
 //!   ▼
 //! routes::chat::complete ── body::collect → Dialect::decode → chat::Request, an OpenAI chat completion whatever it came as
 //!   ▼
-//! Agent::run → run::start ── one record a run
+//! Agent::prepare ── tools of MCP servers (Snapshot::offer), what is remembered of the conversation
+//!   ▼
+//! Agent::run → run::recorded ── one record a run
+//!   │ with MCP tools: Turns, a turn for each reply ── Turn tells own calls from the client's
+//!   │    Toolbox::choose (selector) → Toolbox::run (schema, breaker, place, call, retries) → mcp::Connection ── Transcript, next turn
 //!   ▼
 //! Engine::complete ── offer (respond) ── history (repair)
 //!   ▼
@@ -26,14 +30,17 @@
 //!   carries its caller's credential.
 //! - **The client's `tools`, sound messages and unknown fields travel byte for byte**, on every attempt.
 //! - **Every upstream call streams**; a JSON answer is a fold at the edge.
-//! - **Dropping is cancelling**: the response body owns the run, the run owns the upstream connection. Nothing is spawned for a request.
+//! - **Dropping is cancelling**: the response body owns the run, the run owns the upstream connection. One thing is spawned for a request:
+//!   the call of a tool that may change something, which is finished once it was sent, whoever has left.
 //! - **What was shown is the beginning of the answer**: nothing is taken back, and a folded stream is the answer that would come without
 //!   one.
 //! - **A request without tools is not looked into** beyond its top-level fields, where it is one of OpenAI's; those in other dialects are
 //!   translated, and nothing else is done to them.
 //! - **Nothing is invented**: a failure is a typed error, never a made-up answer.
-//! - Deliberately absent: inbound authentication, HTTP/2, state that outlives a request (but the compiled tool schemas, what a
-//!   backend refused of them, and what is known of each backend).
+//! - **Nothing inner is visible**: the client of a run of several turns sees one answer, with one id, one end and one usage.
+//! - What outlives a request: the compiled tool schemas and what a backend refused of them, what is known of each backend and each MCP
+//!   server, and in `store` what conversations need later. Losing any of it costs time or a note, never an answer.
+//! - Deliberately absent: inbound authentication, HTTP/2.
 
 pub mod agent;
 pub mod api;

@@ -39,14 +39,23 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// A text with placeholders for secrets, which are filled in when the text is used and never before: `${NAME}` is the variable `NAME`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A text with placeholders for secrets, which are filled in when the text is used and never before.
+///
+/// `${NAME}` and `${env:NAME}` are the variable `NAME`, `${NAME:-text}` is `text` where the variable is not set or empty. A `${` that
+/// nothing closes is text. `Debug` shows the placeholders only: what stands around them may be a key that somebody wrote out.
+#[derive(Clone, PartialEq, Eq)]
 pub struct Template(String);
 
 /// A placeholder for a variable that is not set.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the variable {0} is not set")]
 pub struct Unset(pub String);
+
+/// A part of a template.
+enum Piece<'a> {
+    Text(&'a str),
+    Variable { name: &'a str, default: Option<&'a str> },
+}
 
 impl Template {
     /// The template that `text` spells.
@@ -62,15 +71,58 @@ impl Template {
     /// The text with its variables filled in. Fails with the first that is not set.
     pub fn fill(&self, variable: &dyn Fn(&str) -> Option<String>) -> Result<Secret, Unset> {
         let mut filled = String::new();
-        let mut rest = self.0.as_str();
-        while let Some((before, after)) = rest.split_once("${") {
-            let Some((name, behind)) = after.split_once('}') else { break };
-            filled.push_str(before);
-            filled.push_str(&variable(name).ok_or_else(|| Unset(name.to_owned()))?);
-            rest = behind;
+        for piece in self.pieces() {
+            match piece {
+                Piece::Text(text) => filled.push_str(text),
+                Piece::Variable { name, default } => {
+                    // As in a shell, an empty variable is no better than none where there is a default.
+                    let value = variable(name).filter(|value| default.is_none() || !value.is_empty());
+                    filled.push_str(&value.or_else(|| default.map(str::to_owned)).ok_or_else(|| Unset(name.to_owned()))?);
+                }
+            }
         }
-        filled.push_str(rest);
         Ok(Secret::new(&filled))
+    }
+
+    /// The variables without which it cannot be filled in.
+    pub fn required(&self) -> impl Iterator<Item = &str> {
+        self.pieces().filter_map(|piece| match piece {
+            Piece::Variable { name, default: None } => Some(name),
+            Piece::Text(_) | Piece::Variable { .. } => None,
+        })
+    }
+
+    fn pieces(&self) -> impl Iterator<Item = Piece<'_>> {
+        let mut rest = self.0.as_str();
+        let mut variable = None;
+        std::iter::from_fn(move || {
+            if let Some(variable) = variable.take() {
+                return Some(variable);
+            }
+            let found = rest.split_once("${").and_then(|(before, after)| Some((before, after.split_once('}')?)));
+            let (text, (inside, behind)) = match found {
+                Some(found) => found,
+                None if rest.is_empty() => return None,
+                None => return Some(Piece::Text(std::mem::take(&mut rest))),
+            };
+            rest = behind;
+            let (name, default) = inside.split_once(":-").map_or((inside, None), |(name, default)| (name, Some(default)));
+            variable = Some(Piece::Variable { name: name.strip_prefix("env:").unwrap_or(name), default });
+            Some(Piece::Text(text))
+        })
+    }
+}
+
+impl fmt::Debug for Template {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for piece in self.pieces() {
+            match piece {
+                Piece::Text("") => {}
+                Piece::Text(_) => f.write_str("[text]")?,
+                Piece::Variable { name, .. } => write!(f, "${{{name}}}")?,
+            }
+        }
+        Ok(())
     }
 }
 
@@ -91,5 +143,48 @@ mod tests {
         let secret = Secret::new("Bearer sk-abcdef");
         assert_eq!(secret.redact("wrong key sk-abcdef, try again"), "wrong key [secret], try again");
         assert_eq!(Secret::new("Bearer x").redact("extra"), "extra");
+    }
+
+    fn filled(text: &str) -> Result<String, String> {
+        let variable = |name: &str| match name {
+            "A" => Some("1".to_owned()),
+            "B" => Some("${A}".to_owned()),
+            "EMPTY" => Some(String::new()),
+            _ => None,
+        };
+        Template::new(text).fill(&variable).map(|secret| secret.expose().to_owned()).map_err(|Unset(name)| name)
+    }
+
+    #[test]
+    fn placeholders_are_filled_in() {
+        let check = |text: &str, expected: &str| assert_eq!(filled(text).as_deref(), Ok(expected), "{text}");
+        check("", "");
+        check("plain", "plain");
+        check("${A}", "1");
+        check("x${A}y${env:A}z", "x1y1z");
+        // What a variable holds is no template.
+        check("${B}", "${A}");
+        check("${EMPTY}", "");
+        check("${NONE:-d}${A:-d}${EMPTY:-d}${NONE:-}", "d1d");
+        check("${env:NONE:-https://a.b:1}", "https://a.b:1");
+        check("costs $5, {x} and ${A", "costs $5, {x} and ${A");
+        check("${A}${", "1${");
+        check("ä${A}€", "ä1€");
+    }
+
+    #[test]
+    fn a_variable_that_is_not_set_is_named() {
+        let check = |text: &str, name: &str| assert_eq!(filled(text), Err(name.to_owned()), "{text}");
+        check("${NONE}", "NONE");
+        check("${A}${env:NONE}", "NONE");
+        check("${input:token}", "input:token");
+        check("${}", "");
+        let template = Template::new("${A}${NONE}${OTHER:-d}${env:LAST}");
+        assert_eq!(template.required().collect::<Vec<_>>(), ["A", "NONE", "LAST"]);
+    }
+
+    #[test]
+    fn a_template_is_printed_without_the_text_in_it() {
+        assert_eq!(format!("{:?}", Template::new("Bearer ${KEY} sk-1 ${X:-sk-2}")), "[text]${KEY}[text]${X}");
     }
 }

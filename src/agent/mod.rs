@@ -84,6 +84,11 @@ impl Job {
         &self.request
     }
 
+    /// Whether tools may be run for it.
+    pub fn runs_tools(&self) -> bool {
+        !self.offer.entries.is_empty() || self.restored.is_some()
+    }
+
     /// Whether there is anything to do for it under `guardrails` but to pass it on.
     pub fn is_work(&self, guardrails: Guardrails) -> bool {
         self.has_turns() || self.is_restored || guards(&self.request, guardrails)
@@ -96,7 +101,7 @@ impl Job {
 
     /// Whether it is more than one question to a model.
     fn has_turns(&self) -> bool {
-        !self.offer.entries.is_empty() || self.restored.is_some() || self.is_lost || self.request.dry_run
+        self.runs_tools() || self.is_lost || self.request.dry_run
     }
 }
 

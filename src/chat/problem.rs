@@ -30,6 +30,8 @@ pub enum Kind {
     TooLarge,
     /// The body did not arrive in time.
     Slow,
+    /// Whoever asks may not have this done.
+    Forbidden,
     /// There is nothing at this path.
     NotFound,
     /// The path takes only these methods.

@@ -129,7 +129,8 @@ fn candidates(value: &Value, model: &str, backends: &[backend::Config]) -> Resul
     value.as_array().ok_or_else(expected)?.iter().map(candidate).collect()
 }
 
-fn texts(value: &Value) -> Result<Vec<String>, String> {
+/// A list of strings.
+pub(super) fn texts(value: &Value) -> Result<Vec<String>, String> {
     value
         .as_array()
         .into_iter()
@@ -175,7 +176,7 @@ fn name(name: String) -> Result<String, String> {
 }
 
 /// The address without `/v1`, which people write since clients want it.
-fn url(value: &Value) -> Result<Uri, String> {
+pub(super) fn url(value: &Value) -> Result<Uri, String> {
     let typed = units::text(value)?;
     let trimmed = typed.trim().trim_end_matches('/');
     let trimmed = trimmed.strip_suffix("/v1").unwrap_or(trimmed);
@@ -192,7 +193,7 @@ fn url(value: &Value) -> Result<Uri, String> {
 }
 
 /// The key at `path`, or the one in the variable that it names as `${VARIABLE}`.
-fn api_key(keys: &mut Keys<'_>, path: &str) -> Option<Secret> {
+pub(super) fn api_key(keys: &mut Keys<'_>, path: &str) -> Option<Secret> {
     let typed = keys.take(path, None, |value| units::text(value).map(Some))?;
     let key = match typed.trim().strip_prefix("${").and_then(|name| name.strip_suffix('}')) {
         None if typed.contains("${") => Err("must be a key, or ${VARIABLE} and nothing else".to_owned()),

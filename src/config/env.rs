@@ -1,11 +1,16 @@
 //! The environment, behind a trait so that tests bring their own.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
+
+use crate::tools::config::Variables;
 
 /// Where environment variables come from.
 pub trait Env {
     /// The variable `name`, `None` when it is not set. One that is no Unicode counts as not set.
     fn get(&self, name: &str) -> Option<String>;
+
+    /// The same, for those who look variables up later.
+    fn variables(&self) -> Variables;
 }
 
 /// The process's own environment.
@@ -17,11 +22,20 @@ impl Env for Process {
     fn get(&self, name: &str) -> Option<String> {
         std::env::var(name).ok()
     }
+
+    fn variables(&self) -> Variables {
+        Variables(Arc::new(|name| Self.get(name)))
+    }
 }
 
 impl Env for HashMap<String, String> {
     fn get(&self, name: &str) -> Option<String> {
         HashMap::get(self, name).cloned()
+    }
+
+    fn variables(&self) -> Variables {
+        let own = self.clone();
+        Variables(Arc::new(move |name| HashMap::get(&own, name).cloned()))
     }
 }
 

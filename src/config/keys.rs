@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, fmt};
 use toml::{Table, Value};
 
 use super::env::{self, Env};
+use crate::tools::config::Variables;
 
 /// Values by path, from three sources of rising precedence.
 pub struct Keys<'a> {
@@ -46,14 +47,21 @@ impl<'a> Keys<'a> {
 
     /// The value at `path`, read by `read`; `default` when nothing sets it or what sets it is wrong, which is noted.
     pub fn take<T>(&mut self, path: &str, default: T, read: impl Fn(&Value) -> Result<T, String>) -> T {
-        let (value, source) = match self.find(path) {
-            Some(found) => found,
-            None => return default,
+        let Some((value, source)) = self.find(path) else { return default };
+        self.noted(path, source, read(&value)).unwrap_or(default)
+    }
+
+    /// The value at `path`, read by `read`; `None` when what sets it is wrong, or nothing does, of which `missing` is said.
+    pub fn require<T>(&mut self, path: &str, missing: &str, read: impl Fn(&Value) -> Result<T, String>) -> Option<T> {
+        let Some((value, source)) = self.find(path) else {
+            self.fault(path, format!("is missing: {missing}"));
+            return None;
         };
-        read(&value).unwrap_or_else(|message| {
-            self.problems.push(Problem { path: path.to_owned(), source, message });
-            default
-        })
+        self.noted(path, source, read(&value))
+    }
+
+    fn noted<T>(&mut self, path: &str, source: Option<String>, read: Result<T, String>) -> Option<T> {
+        read.map_err(|message| self.problems.push(Problem { path: path.to_owned(), source, message })).ok()
     }
 
     /// A variable or flag that means one of several tables means none.
@@ -99,6 +107,11 @@ impl<'a> Keys<'a> {
     /// The variable `name` of the environment.
     pub fn variable(&self, name: &str) -> Option<String> {
         self.env.get(name)
+    }
+
+    /// The environment, for those who look variables up later.
+    pub fn variables(&self) -> Variables {
+        self.env.variables()
     }
 
     /// What set `path`, unless it was the file or nothing did.

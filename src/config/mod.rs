@@ -8,6 +8,7 @@ pub mod env;
 pub mod keys;
 mod kind;
 mod mcp;
+pub mod mcp_servers;
 pub mod resolve;
 pub mod units;
 

@@ -4,7 +4,7 @@ use std::{
     collections::BTreeMap,
     fs,
     net::{Ipv4Addr, SocketAddr},
-    path::PathBuf,
+    path::{Path, PathBuf},
     time::Duration,
 };
 
@@ -14,7 +14,9 @@ use super::{
     backends,
     env::Env,
     keys::{Keys, Problem},
-    mcp, units,
+    mcp,
+    mcp_servers::{self, Search},
+    units,
 };
 use crate::{
     agent,
@@ -45,6 +47,8 @@ pub struct Config {
     pub inference: inference::Config,
     /// The MCP servers and their tools.
     pub tools: tools::Config,
+    /// Where those are from.
+    pub servers_file: mcp_servers::File,
     /// The limits of a run.
     pub agent: agent::Config,
     /// What outlives a request.
@@ -74,23 +78,25 @@ pub enum LogFormat {
 /// Reads the configuration, and everything that is wrong with it: where a value is, its default stands in.
 pub fn load(typed: Typed, env: &dyn Env) -> (Config, Vec<Problem>) {
     let path = typed.file.or_else(|| env.get("TOOLGATE_CONFIG").map(PathBuf::from));
+    // The folder of the shipped file, unless another is named.
+    let folder = path.as_deref().map_or(Path::new("config"), |path| path.parent().unwrap_or(Path::new(""))).to_owned();
     let (file, unreadable) = match path.map(read_file).transpose() {
         Ok(file) => (file.unwrap_or_default(), None),
         Err(problem) => (Table::new(), Some(problem)),
     };
     let mut keys = Keys::new(file, env, typed.flags);
-    let config = resolve(&mut keys);
+    let config = resolve(&mut keys, Search::Folder(&folder));
     (config, unreadable.into_iter().chain(keys.finish()).collect())
 }
 
-/// Reads a configuration from the text of a file and the environment.
+/// Reads a configuration from the text of a file and the environment. MCP servers are looked for where they say and nowhere else.
 pub fn from_text(text: &str, env: &dyn Env) -> (Config, Vec<Problem>) {
     let (file, unreadable) = match text.parse::<Table>() {
         Ok(file) => (file, None),
         Err(error) => (Table::new(), Some(Problem { path: WHOLE_FILE.to_owned(), source: None, message: error.to_string() })),
     };
     let mut keys = Keys::new(file, env, BTreeMap::new());
-    let config = resolve(&mut keys);
+    let config = resolve(&mut keys, Search::Named);
     (config, unreadable.into_iter().chain(keys.finish()).collect())
 }
 
@@ -105,7 +111,8 @@ fn read_file(path: PathBuf) -> Result<Table, Problem> {
 
 const SECOND: Duration = Duration::from_secs(1);
 
-fn resolve(keys: &mut Keys<'_>) -> Config {
+fn resolve(keys: &mut Keys<'_>, search: Search<'_>) -> Config {
+    let servers_file = mcp_servers::read(keys, search);
     Config {
         server: server(keys),
         backends: backends::resolve(keys),
@@ -120,7 +127,8 @@ fn resolve(keys: &mut Keys<'_>) -> Config {
             total_timeout: keys.take("timeouts.total", 3600 * SECOND, units::duration),
         },
         inference: inference(keys),
-        tools: mcp::tools(keys),
+        tools: mcp::tools(keys, &servers_file),
+        servers_file,
         agent: mcp::agent(keys),
         // Conversations and lists of tools of a busy day.
         store: store::Config { bytes_max: keys.take("store.max_memory", 64 << 20, units::bytes) },
@@ -148,6 +156,8 @@ fn server(keys: &mut Keys<'_>) -> server::Config {
         keep_alive: keys.take("server.keep_alive", Some(10 * SECOND), units::duration_or_off),
         // A failure within it still has a status of its own; nobody notices it as a delay.
         head_grace: keys.take("server.head_grace", SECOND / 4, units::duration),
+        // Pages of the web have no business with this machine's tools.
+        origins: keys.take("mcp.allowed_origins", Vec::new(), units::texts),
         // What Kubernetes and compose give a container to stop, or a little more.
         shutdown_grace: keys.take("server.shutdown_grace", 30 * SECOND, units::duration),
     }
@@ -218,7 +228,7 @@ mod tests {
     fn resolved(file: &str, env: &[(&str, &str)]) -> Result<Config, Vec<String>> {
         let env: HashMap<String, String> = env.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
         let mut keys = Keys::new(file.parse().unwrap(), &env, BTreeMap::new());
-        let config = resolve(&mut keys);
+        let config = resolve(&mut keys, Search::Named);
         let problems: Vec<_> = keys.finish().iter().map(ToString::to_string).collect();
         if problems.is_empty() { Ok(config) } else { Err(problems) }
     }

@@ -13,6 +13,12 @@ pub fn text(value: &Value) -> Result<String, Expected> {
     value.as_str().map(str::to_owned).ok_or_else(|| "must be a string".to_owned())
 }
 
+/// A list of texts.
+pub fn texts(value: &Value) -> Result<Vec<String>, Expected> {
+    let list = value.as_array().ok_or("must be a list of strings")?;
+    list.iter().map(text).collect()
+}
+
 /// One of some words, each with what it stands for.
 pub fn word<T: Copy>(value: &Value, words: &[(&str, T)]) -> Result<T, Expected> {
     let typed = value.as_str().unwrap_or_default();

@@ -8,6 +8,7 @@ mod connection;
 mod error;
 mod headers;
 mod listener;
+mod origin;
 mod reply;
 mod router;
 mod routes;
@@ -32,6 +33,8 @@ pub struct Config {
     pub keep_alive: Option<Duration>,
     /// How long the head of a stream waits for something to show.
     pub head_grace: Duration,
+    /// The origins of web pages, other than of this machine, that may have tools run.
+    pub origins: Vec<String>,
     /// How long running requests may take to finish at shutdown.
     pub shutdown_grace: Duration,
 }

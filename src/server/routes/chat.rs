@@ -15,7 +15,7 @@ use crate::{
     api::{Dialect, Encoder},
     backend::forward::Forward,
     chat::{Event, Problem, Reply},
-    server::{State, body, headers, reply},
+    server::{State, body, headers, origin, reply},
 };
 
 pub(in crate::server) async fn complete(
@@ -35,6 +35,9 @@ pub(in crate::server) async fn complete(
     }
     let job = state.agent.prepare(request).await?;
     let is_work = job.is_work(guardrails);
+    if job.runs_tools() {
+        origin::check(&head.headers, &state.config.origins)?;
+    }
     if dialect.is_native() && !is_work && state.router.is_native(job.request()) {
         return pass(state, &head, job.request(), body).await;
     }

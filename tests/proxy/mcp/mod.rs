@@ -1,3 +1,4 @@
 //! MCP servers whose tools toolgate runs itself.
 
+mod origins;
 mod run;
