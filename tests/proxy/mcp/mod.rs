@@ -1,4 +1,18 @@
 //! MCP servers whose tools toolgate runs itself.
 
+mod bench;
+
 mod origins;
 mod run;
+
+mod mixed;
+
+mod approval;
+
+mod limits;
+
+mod dry_run;
+
+mod explain;
+
+mod cancel;
