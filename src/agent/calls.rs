@@ -50,6 +50,8 @@ pub(super) enum Step {
 
 /// A call that was dealt with.
 pub(super) struct Answered {
+    /// The tool, as the model calls it.
+    pub(super) name: String,
     /// What is told of it.
     pub(super) record: CallRecord,
     /// What it came to.
@@ -99,26 +101,26 @@ impl Caller {
 
     async fn answer(&self, work: Work) -> Answered {
         match work {
-            Work::Refused(outcome) => self.told(outcome),
+            Work::Refused(outcome) => Answered::new(outcome.record.tool.clone(), self.recorded(outcome)),
             Work::Proposed(proposal) => self.answer_proposed(proposal).await,
             Work::Decided(proposal, decision) => self.answer_decided(proposal, decision).await,
         }
     }
 
     async fn answer_proposed(&self, proposal: Proposal) -> Answered {
-        let is_rehearsal = proposal.dry_run;
+        let (is_rehearsal, name) = (proposal.dry_run, proposal.entry.name.clone());
         let chosen = match self.choose(proposal).await {
             Ok(chosen) => chosen,
-            Err(outcome) => return self.told(outcome),
+            Err(outcome) => return Answered::new(name, self.recorded(outcome)),
         };
         match gate(chosen.policy, is_rehearsal) {
-            Gate::Open => self.carry_out(chosen).await.into(),
+            Gate::Open => Answered::new(name, self.carry_out(chosen).await),
             Gate::Ask => {
                 let record = CallRecord { error: Some(IS_ASKED.to_owned()), ..begun(&chosen) };
                 self.agent.trace.call(&self.run, &record);
-                Answered { record, fate: Fate::Asked(Box::new(Asked::of(&chosen))) }
+                Answered { name, record, fate: Fate::Asked(Box::new(Asked::of(&chosen))) }
             }
-            Gate::Closed => self.told(closed(&chosen)),
+            Gate::Closed => Answered::new(name, self.recorded(closed(&chosen))),
         }
     }
 
@@ -159,22 +161,36 @@ impl Caller {
     }
 
     async fn answer_decided(&self, proposal: Proposal, decision: Decision) -> Answered {
-        let dry_run = proposal.dry_run;
+        let (dry_run, name) = (proposal.dry_run, decision.asked.name.clone());
         match approval::verdict(&decision.words) {
             Verdict::Refuse(why) => {
                 let refused = execute::refused(&about(&proposal, &decision), why);
-                if dry_run || approval::take(&self.agent.store, &decision.id).await {
+                let is_first = dry_run || approval::take(&self.agent.store, &decision.id).await;
+                if is_first {
                     self.remember(&decision.id, &refused.content, dry_run).await;
-                    return self.told(refused);
                 }
-                refused.into()
+                Answered::new(name, if is_first { self.recorded(refused) } else { refused })
             }
-            Verdict::Approve if dry_run => self.make_approved(proposal, &decision).await.into(),
+            Verdict::Approve if dry_run => Answered::new(name, self.make_approved(proposal, &decision).await),
             Verdict::Approve => {
                 let (own, about) = (self.clone(), about(&proposal, &decision));
                 // The approval is spent, whoever leaves: what came of it must be known afterwards.
-                let finished = self.toolbox.tasks().spawn(async move { own.answer_approved(proposal, decision).await });
-                finished.await.unwrap_or_else(|error| execute::refused(&about, format!("The call failed: {error}.")).into())
+                let finished = self.toolbox.tasks().spawn(async move { own.finish_approved(proposal, decision).await });
+                finished.await.unwrap_or_else(|error| Answered::new(name, execute::refused(&about, format!("The call failed: {error}."))))
+            }
+        }
+    }
+
+    /// The same for an approved call that goes on when nobody listens: a call whose progress nobody hears is not begun.
+    async fn finish_approved(&self, mut proposal: Proposal, decision: Decision) -> Answered {
+        let (progress, mut heard) = mpsc::channel(1);
+        let client = std::mem::replace(&mut proposal.progress, progress);
+        let mut answering = pin!(self.answer_approved(proposal, decision));
+        loop {
+            tokio::select! {
+                answered = &mut answering => return answered,
+                // What the client has no room for, it does not need.
+                Some(text) = heard.recv() => drop(client.try_send(text)),
             }
         }
     }
@@ -185,12 +201,12 @@ impl Caller {
         if !approval::take(store, &decision.id).await {
             let content = approval::elsewhere(store, &decision.id, Instant::from_std(proposal.deadline)).await;
             let record = CallRecord { error: Some("the approval was spent before".to_owned()), ..about(&proposal, &decision) };
-            return Answered { record, fate: Fate::Result(content) };
+            return Answered { name: decision.asked.name, record, fate: Fate::Result(content) };
         }
         approval::note(store, &decision.id, &State::Running, ttl).await;
         let outcome = self.make_approved(proposal, &decision).await;
         self.remember(&decision.id, &outcome.content, false).await;
-        outcome.into()
+        Answered::new(decision.asked.name, outcome)
     }
 
     async fn remember(&self, id: &str, content: &str, dry_run: bool) {
@@ -222,19 +238,15 @@ impl Caller {
     }
 
     /// A call that was not made, recorded.
-    fn told(&self, outcome: Outcome) -> Answered {
-        self.recorded(outcome).into()
-    }
-
     fn recorded(&self, outcome: Outcome) -> Outcome {
         self.agent.trace.call(&self.run, &outcome.record);
         outcome
     }
 }
 
-impl From<Outcome> for Answered {
-    fn from(outcome: Outcome) -> Self {
-        Self { record: *outcome.record, fate: Fate::Result(outcome.content) }
+impl Answered {
+    fn new(name: String, outcome: Outcome) -> Self {
+        Self { name, record: *outcome.record, fate: Fate::Result(outcome.content) }
     }
 }
 

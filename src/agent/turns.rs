@@ -22,7 +22,7 @@ use super::{
     turn::{Owner, Owners, Shown, Terms, Turn},
 };
 use crate::{
-    chat::{Call, CallRecord, Event, Report, Request, ToolChoice, Usage, call::NO_SERVER},
+    chat::{Call, CallRecord, Event, Report, Request, ToolChoice, Usage, call::NO_SERVER, report::Guardrail},
     inference::{self, Guardrails},
     tools::{Entry, Offer, Proposal, Toolbox, execute, selector::Rule},
     trace,
@@ -95,7 +95,8 @@ impl Turns {
                 let mut events = pin!(self.ask());
                 let mut turn = self.begin();
                 while let Some(event) = events.next().await {
-                    for shown in turn.take(event.map_err(|error| self.failed(error))?) {
+                    let Some(event) = self.heard(&mut turn, event)? else { break };
+                    for shown in turn.take(event) {
                         yield shown;
                     }
                 }
@@ -182,6 +183,19 @@ impl Turns {
         }
     }
 
+    /// What the engine says, `None` where the turn ends with it. A call that comes as it is said cannot be corrected once it has begun; one
+    /// of ours nobody has seen, and what is wrong with it the model is told as its result.
+    fn heard(&self, turn: &mut Turn, event: Result<Event, inference::Error>) -> Result<Option<Event>, Error> {
+        match event {
+            Ok(event) => Ok(Some(event)),
+            Err(inference::Error::RetriesExhausted { report, .. }) if turn.has_own_calls() && !turn.has_clients_calls() => {
+                turn.report = Some(Report { guardrail: Guardrail::Nudged, ..report });
+                Ok(None)
+            }
+            Err(error) => Err(self.failed(error)),
+        }
+    }
+
     /// What the run fails with.
     fn failed(&self, error: inference::Error) -> Error {
         if let inference::Error::RetriesExhausted { report, .. } = &error {
@@ -242,7 +256,7 @@ impl Turns {
 
     /// Takes over what became of a call. Returns what is told of it.
     fn hear(&mut self, step: Step) -> Event {
-        let Answered { mut record, fate } = match step {
+        let Answered { name, mut record, fate } = match step {
             Step::Progress(text) => return Event::Progress(text),
             Step::Answered(answered) => answered,
         };
@@ -250,7 +264,7 @@ impl Turns {
             self.session.served_by(&record.server);
         }
         if record.corrective_retry {
-            self.corrected.push(record.tool.clone());
+            self.corrected.push(name);
         }
         // Arguments are the user's affair: only a plan is about them.
         record.arguments = record.arguments.filter(|_| record.dry_run);

@@ -1,6 +1,6 @@
 //! `[mcp]`: the MCP servers, their tools and the limits of a run.
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 use toml::Value;
 
@@ -35,7 +35,8 @@ pub(super) fn tools(keys: &mut Keys<'_>, file: &mcp_servers::File) -> tools::Con
         changed: keys.take("mcp.changed_tools", Changed::Withhold, |value| {
             units::word(value, &[("report", Changed::Report), ("withhold", Changed::Withhold)])
         }),
-        pins: None,
+        // Nowhere: where a service may write is the operator's to say.
+        pins: keys.take("mcp.pins", None, |value| units::text(value).map(|path| Some(PathBuf::from(path)))),
         // Four times what a model could read.
         message_bytes_max: keys.take("mcp.max_message", 4 << 20, units::bytes),
         // Some 8,000 tokens: more fills the context of a small model.
@@ -111,31 +112,30 @@ fn approvals(keys: &mut Keys<'_>, file: &mcp_servers::File) -> Vec<Approval> {
 
 /// A tool alone is no alternative.
 fn several(value: &Value) -> Result<Vec<String>, String> {
-    backends::texts(value).and_then(|names| if names.len() > 1 { Ok(names) } else { Err("must list two tools at least".to_owned()) })
+    units::texts(value).and_then(|names| if names.len() > 1 { Ok(names) } else { Err("must list two tools at least".to_owned()) })
 }
 
 fn one_or_more(value: &Value) -> Result<Vec<String>, String> {
-    let patterns = value.as_str().map_or_else(|| backends::texts(value), |one| Ok(vec![one.to_owned()]));
+    let patterns = value.as_str().map_or_else(|| units::texts(value), |one| Ok(vec![one.to_owned()]));
     patterns.ok().filter(|patterns| !patterns.is_empty()).ok_or_else(|| "must be a string or a list of strings".to_owned())
 }
 
 /// `[mcp.embedder]`: how near a description is to what the user says.
 fn embedder(keys: &mut Keys<'_>) -> embed::Config {
     // It needs nobody, and the same words give the same answer everywhere.
-    let is_remote = keys.take("mcp.embedder.kind", false, |value| units::word(value, &[("hashing", false), ("openai", true)]));
+    let kinds = [("hashing", None), ("openai", Some(embed::Kind::OpenAi)), ("voyage", Some(embed::Kind::Voyage))];
+    let kind = keys.take("mcp.embedder.kind", None, |value| units::word(value, &kinds));
     let model = keys.take("mcp.embedder.model", String::new(), units::text);
     let url = keys.take("mcp.embedder.url", None, |value| backends::url(value).map(Some));
     let api_key = backends::api_key(keys, "mcp.embedder.api_key");
     // An answer waits for it, and there is another way to choose.
     let timeout = keys.take("mcp.embedder.timeout", 2 * SECOND, units::duration);
-    if !is_remote {
-        return embed::Config::Hashing;
-    }
+    let Some(kind) = kind else { return embed::Config::Hashing };
     if model.is_empty() {
         keys.fault("mcp.embedder.model", "is missing: it is the model that makes the embeddings");
     }
     match url {
-        Some(url) => embed::Config::Remote { url, model, api_key, timeout },
+        Some(url) => embed::Config::Remote { kind, url, model, api_key, timeout },
         None => {
             keys.fault("mcp.embedder.url", "is missing: it says where the embeddings are made");
             embed::Config::Hashing
@@ -204,7 +204,7 @@ mod tests {
     fn embeddings_may_come_from_elsewhere() {
         assert_eq!(resolved("").unwrap().embedder, embed::Config::Hashing);
         let text = "[mcp.embedder]\nkind = \"openai\"\nurl = \"http://h:1/v1\"\nmodel = \"m\"\napi_key = \"${KEY}\"\ntimeout = \"1s\"";
-        let embed::Config::Remote { url, model, api_key, timeout } = resolved(text).unwrap().embedder else { panic!("hashing") };
+        let embed::Config::Remote { url, model, api_key, timeout, .. } = resolved(text).unwrap().embedder else { panic!("hashing") };
         assert_eq!((url.to_string().as_str(), model.as_str(), timeout), ("http://h:1/", "m", SECOND));
         assert_eq!(api_key.unwrap().bare(), "k");
         let problems = resolved("[mcp.embedder]\nkind = \"openai\"").unwrap_err();

@@ -236,7 +236,7 @@ impl Format<'_> {
 }
 
 /// Fields that are read elsewhere, or that say something to a vendor's service only.
-const ELSEWHERE: [&str; 21] = [
+const ELSEWHERE: [&str; 22] = [
     "model",
     "input",
     "instructions",
@@ -258,6 +258,7 @@ const ELSEWHERE: [&str; 21] = [
     "moderation",
     "access_programs",
     "service_tier",
+    "dry_run",
 ];
 
 #[cfg(test)]

@@ -194,3 +194,14 @@ async fn responses_find_their_way_back() {
         assert_eq!(bench.outline(2)[1..], expected, "streamed: {stream}");
     }
 }
+
+#[tokio::test]
+async fn a_live_call_of_an_mcp_tool_that_is_wrong_is_told_to_the_model() {
+    for wrong in [r#"{"q":7}"#, r#"{"q":"#] {
+        let live = |config: &mut toolgate::config::Config| config.inference.tool_arguments = ToolArguments::Live;
+        let bench = Bench::with([Reply::call("lookup", wrong).in_tokens_of(3), lookup(), done()], tools(), live).await;
+        let answer = bench.proxy.ask(&streamed(question())).await;
+        assert_eq!(fold(&events(&answer.body))["message"]["content"], "Done.", "{wrong}");
+        assert_eq!((bench.calls(), bench.upstream.calls()), (1, 3), "nobody saw it, so it can be made anew");
+    }
+}

@@ -16,3 +16,5 @@ mod dry_run;
 mod explain;
 
 mod cancel;
+
+mod settings;
