@@ -161,7 +161,7 @@ mod tests {
     const MINUTE: Duration = Duration::from_secs(60);
 
     fn empty() -> Store {
-        Store::new(store::Config { bytes_max: 1 << 20 })
+        Store::new(store::Config { bytes_max: 1 << 20, redis: None })
     }
 
     #[test]

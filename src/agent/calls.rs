@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     chat::{CallRecord, call::NO_SERVER},
-    tools::{Chosen, Entry, Outcome, Proposal, Toolbox, config::Policy, execute, selector::Rule},
+    tools::{Chosen, Entry, Outcome, Proposal, Toolbox, catalog::Listed, config::Policy, execute, selector::Rule},
     trace,
 };
 
@@ -220,12 +220,13 @@ impl Caller {
         let Asked { server, tool, definition: hash, .. } = &decision.asked;
         let refuse = |why: &str| self.recorded(execute::refused(&about(&proposal, decision), why.to_owned()));
         let catalog = self.toolbox.catalog().await;
-        let known = catalog.tools().iter().find(|(known, _)| *known.server == **server && known.name == *tool);
-        let Some((definition, policy)) = known else { return refuse("Not called: the tool is not there any more.") };
-        if definition.hash() != *hash {
+        let is_it = |listed: &&Listed| *listed.definition.server == **server && listed.definition.name == *tool;
+        let Some(listed) = catalog.tools().iter().find(is_it) else { return refuse("Not called: the tool is not there any more.") };
+        let definition = &listed.definition;
+        if definition.hash() != *hash || listed.withheld {
             return refuse("Not called: the tool is not what it was when the user was asked.");
         }
-        if *policy == Policy::Deny {
+        if listed.policy == Policy::Deny {
             return refuse("Not called: the tool may not be called.");
         }
         proposal.entry.description.clone_from(&definition.description);

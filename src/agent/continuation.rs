@@ -150,7 +150,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_record_is_kept_as_it_was() {
-        let store = Store::new(store::Config { bytes_max: 1 << 20 });
+        let store = Store::new(store::Config { bytes_max: 1 << 20, redis: None });
         let call = Call { id: "call_1".to_owned(), name: "f".to_owned(), arguments: "{}".to_owned() };
         let calls = vec![(call.clone(), Answer::Hidden("\"r\"".to_owned())), (call, Answer::Client)];
         let record = Record::new(None, "{ \"role\":\"assistant\"}".to_owned(), calls).unwrap();
@@ -164,7 +164,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_record_that_is_read_lives_on() {
-        let store = Store::new(store::Config { bytes_max: 1 << 20 });
+        let store = Store::new(store::Config { bytes_max: 1 << 20, redis: None });
         let record = Record::new(None, "{}".to_owned(), Vec::new()).unwrap();
         record.save(&store, "a", MINUTE).await;
         tokio::time::advance(MINUTE / 2).await;
@@ -177,7 +177,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_record_that_is_too_long_is_not_kept() {
-        let store = Store::new(store::Config { bytes_max: 1 << 30 });
+        let store = Store::new(store::Config { bytes_max: 1 << 30, redis: None });
         let record = Record::new(None, format!("\"{}\"", "x".repeat(RECORD_BYTES_MAX)), Vec::new()).unwrap();
         assert!(!record.save(&store, "a", MINUTE).await);
         assert!(Record::load(&store, "a", None).await.is_none());

@@ -45,7 +45,7 @@ use crate::{
     inference::Engine,
     store::Store,
     tools::{Ask, Offer, Toolbox},
-    trace::Recorder,
+    trace::{self, Recorder},
 };
 
 /// The events of one answer, see [`Engine::complete`]. Dropping it cancels the run.
@@ -116,6 +116,11 @@ impl Agent {
         self.0.engine.guardrails()
     }
 
+    /// Where runs are recorded.
+    pub fn trace(&self) -> &Recorder {
+        &self.0.trace
+    }
+
     /// `request` with the tools that are added to it, and with what the client does not see of its conversation. Fails when it asks for
     /// servers that there are not, or wants a tool called that nobody offers.
     pub async fn prepare(&self, request: Request) -> Result<Job, Problem> {
@@ -144,7 +149,7 @@ impl Agent {
             if attaches && may_call {
                 let ask = Ask { servers: &job.request.servers, taken: &job.request.tools, seen: &job.session.seen };
                 job.offer = toolbox.catalog().await.offer(ask);
-                job.session.offered(job.offer.entries.iter().map(|entry| entry.name.clone()).collect());
+                job.session.offered(&job.offer);
                 attach(&mut job.request, &job.offer);
             }
         }
@@ -180,14 +185,20 @@ impl Agent {
         let guardrails = if guards(&job.request, guardrails) { guardrails } else { Guardrails::NONE };
         match &self.0.toolbox {
             Some(toolbox) if job.has_turns() => {
-                run::recorded(turns::Turns::new(Arc::clone(&self.0), Arc::clone(toolbox), job, guardrails).events())
+                run::recorded(turns::Turns::new(Arc::clone(&self.0), Arc::clone(toolbox), job, guardrails).events(), self.0.trace.clone())
             }
             _ => {
                 let is_plan = job.request.dry_run;
-                let events = self.0.engine.complete(Arc::new(job.request), guardrails);
-                run::recorded(events.map_ok(move |event| planned(event, is_plan)))
+                let turn = if self.0.trace.is_on() { self.only_turn(&job.request) } else { trace::Turn::default() };
+                let events = self.0.engine.complete(Arc::new(job.request), guardrails, turn);
+                run::recorded(events.map_ok(move |event| planned(event, is_plan)), self.0.trace.clone())
             }
         }
+    }
+
+    /// What traces a run of one turn.
+    fn only_turn(&self, request: &Request) -> trace::Turn {
+        self.0.trace.turn(&Arc::new(trace::Run::new(request, &session::key(request))), 1)
     }
 }
 

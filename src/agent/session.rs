@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{chat::Request, store::Store};
+use crate::{chat::Request, store::Store, tools::Offer};
 
 /// The memory of one conversation.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,9 +48,10 @@ impl Session {
     }
 
     /// Notes which tools it is offered now.
-    pub(super) fn offered(&mut self, names: Vec<String>) {
-        self.is_changed |= self.seen != names;
-        self.seen = names;
+    pub(super) fn offered(&mut self, offer: &Offer) {
+        let before = self.seen.len();
+        offer.remember_in(&mut self.seen);
+        self.is_changed |= self.seen.len() != before;
     }
 
     /// Notes that `server` served it now.
@@ -77,24 +78,23 @@ mod tests {
 
     #[tokio::test]
     async fn the_newest_server_comes_first() {
-        let store = Store::new(store::Config { bytes_max: 1 << 20 });
+        let store = Store::new(store::Config { bytes_max: 1 << 20, redis: None });
         let mut session = Session::default();
         ["a", "b", "a"].iter().for_each(|server| session.served_by(server));
-        session.offered(vec!["f".to_owned()]);
         session.save(&store, "k", HOUR).await;
         let read = Session::load(&store, "k").await;
-        assert_eq!((read.servers, read.seen), (vec!["a".to_owned(), "b".to_owned()], vec!["f".to_owned()]));
+        assert_eq!(read.servers, ["a", "b"]);
     }
 
     #[tokio::test]
     async fn what_did_not_change_is_not_saved_again() {
-        let store = Store::new(store::Config { bytes_max: 1 << 20 });
+        let store = Store::new(store::Config { bytes_max: 1 << 20, redis: None });
         let mut session = Session::default();
         session.served_by("a");
         session.save(&store, "k", HOUR).await;
         store.take("session:k").await;
         session.served_by("a");
-        session.offered(Vec::new());
+        session.offered(&Offer::default());
         session.save(&store, "k", HOUR).await;
         assert!(store.get("session:k").await.is_none());
         session.save(&store, "k", Duration::ZERO).await;

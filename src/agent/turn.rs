@@ -269,13 +269,28 @@ fn is_said(event: &Event) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{chat::Tool, tools::Entry};
+    use crate::{
+        chat::{Servers, Tool},
+        tools::{
+            Ask, Snapshot,
+            config::Policy,
+            definition::{Annotations, Definition},
+        },
+    };
 
     fn turn(shown: Shown) -> Turn {
         let tool = |name: &str| Tool { name: name.to_owned(), parameters: bytes::Bytes::new() };
-        let entry = Entry { name: "own".to_owned(), description: String::new(), schema: bytes::Bytes::new(), candidates: Vec::new() };
+        let definition = Definition {
+            server: "s".into(),
+            name: "own".to_owned(),
+            description: String::new(),
+            schema: "{}".into(),
+            annotations: Annotations::default(),
+        };
+        let snapshot = Snapshot::new(vec![(Arc::new(definition), Policy::Allow)], Vec::new());
+        let offer = snapshot.offer(Ask { servers: &Servers::Attached, taken: &[], seen: &[] });
         let request = Request { tools: vec![tool("theirs"), tool("own")], tools_json: "[1,2]".into(), ..Request::default() };
-        let owners = Owners { offer: Arc::new(Offer { entries: vec![entry], ..Offer::default() }), request: Arc::new(request) };
+        let owners = Owners { offer: Arc::new(offer), request: Arc::new(request) };
         Turn::new(owners, shown, Terms { keeps_reasoning: true, marks: true })
     }
 

@@ -62,7 +62,8 @@ const IS_LOST: &str = "What toolgate did behind an earlier call of this conversa
 impl Turns {
     pub(super) fn new(agent: Arc<Inner>, toolbox: Arc<Toolbox>, job: Job, guardrails: Guardrails) -> Self {
         let Job { request, offer, session, session_key, restored, is_lost, .. } = job;
-        let run = trace::Run { request_id: request.id.clone(), session_id: session_key.clone(), model: request.model.clone() };
+        let clients_tools = request.tools.iter().map(|tool| tool.name.clone()).filter(|name| offer.find(name).is_none()).collect();
+        let run = trace::Run { clients_tools: Some(clients_tools), ..trace::Run::new(&request, &session_key) };
         let notes = is_lost.then(|| IS_LOST.to_owned()).into_iter().collect();
         Self {
             limits: Limits::new(agent.config),
@@ -157,7 +158,9 @@ impl Turns {
             Arc::make_mut(&mut self.request).set_messages(transcript.json());
         }
         self.limits.begin_turn();
-        self.caller.agent.engine.complete(Arc::clone(&self.request), self.guardrails)
+        let agent = &self.caller.agent;
+        let turn = agent.trace.turn(&self.caller.run, self.limits.turns());
+        agent.engine.complete(Arc::clone(&self.request), self.guardrails, turn)
     }
 
     fn transcript(&mut self) -> &mut Transcript {

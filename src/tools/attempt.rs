@@ -54,8 +54,13 @@ impl Error {
         match self {
             Self::Resting | Self::Busy(_) | Self::Late | Self::Left => false,
             Self::Call(mcp::Error::AuthNeeded(_) | mcp::Error::Protocol(_)) => false,
-            Self::Call(error) => error.is_unsent() || (error.is_transport() && may_repeat),
+            Self::Call(error) => error.never_left() || (error.is_transport() && may_repeat),
         }
+    }
+
+    /// How long the server wants to be left alone.
+    pub(super) fn retry_after(&self) -> Option<Duration> {
+        if let Self::Call(error) = self { error.retry_after() } else { None }
     }
 
     /// One word for traces.
@@ -82,14 +87,17 @@ impl Toolbox {
             () = proposal.progress.closed() => return Err(Error::Left),
             place = tokio::time::timeout_at(proposal.deadline.into(), server.place()) => place.map_err(|_| Error::Late)?.map_err(Error::Busy)?,
         };
-        let view = server.view();
-        let connection = view.connection.as_ref().filter(|connection| !connection.is_closed());
+        let connection = self.connection(server).await.filter(|connection| !connection.is_closed());
         let Some(connection) = connection else {
-            let why = view.reason.clone().unwrap_or_else(|| "it is not connected".to_owned());
+            let why = server.view().reason.clone().unwrap_or_else(|| "it is not connected".to_owned());
             return Err(Error::Call(mcp::Error::Unreachable(why)));
         };
-        let Some(passage) = server.enter() else { return Err(Error::Resting) };
         let now = Instant::now();
+        // Even a call that gets no time would be sent.
+        if now >= proposal.deadline {
+            return Err(Error::Late);
+        }
+        let Some(passage) = server.enter() else { return Err(Error::Resting) };
         let by = proposal.deadline.min(now + server.timeout());
         let answer = connection.call(&definition.name, proposal.arguments.clone(), by, proposal.progress.clone()).await;
         let had_its_time = by == now + server.timeout();
@@ -101,7 +109,7 @@ impl Toolbox {
 /// Tells the breaker what the end of a call says about the server: nothing, where it was given less than its time or no credential.
 fn tell(passage: Passage<'_>, error: Option<&mcp::Error>, had_its_time: bool) {
     match error {
-        Some(mcp::Error::AuthNeeded(_)) => {}
+        Some(mcp::Error::AuthNeeded(_) | mcp::Error::Expired) => {}
         Some(mcp::Error::Timeout(_)) if !had_its_time => {}
         Some(error) => passage.tell(!error.is_transport()),
         None => passage.tell(true),

@@ -19,7 +19,6 @@ use std::{
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 
-pub use super::canonical::arguments_hash;
 use super::{
     Toolbox,
     attempt::{self, Error},
@@ -30,6 +29,7 @@ use super::{
     output,
     selector::{self, Candidate, Question, Rule, Selection},
 };
+pub use crate::chat::canonical::arguments_hash;
 use crate::chat::{CallRecord, call::NO_SERVER};
 
 /// A call as the model made it.
@@ -192,12 +192,13 @@ impl Toolbox {
                 continue;
             }
             let may_repeat = definition.annotations.may_repeat();
-            if !error.passes(may_repeat) || record.attempt >= ATTEMPTS_MAX || Instant::now() + wait >= proposal.deadline {
+            let pause = error.retry_after().unwrap_or_default().max(attempt::jittered(wait));
+            if !error.passes(may_repeat) || record.attempt >= ATTEMPTS_MAX || Instant::now() + pause >= proposal.deadline {
                 return Err(error);
             }
             tokio::select! {
                 () = proposal.progress.closed() => return Err(error),
-                () = tokio::time::sleep(attempt::jittered(wait)) => {}
+                () = tokio::time::sleep(pause) => {}
             }
             record.retries += 1;
             record.retry_reason = Some(error.word().to_owned());

@@ -3,6 +3,7 @@
 use std::{
     fmt,
     future::{Future, poll_fn},
+    net::IpAddr,
     pin::{Pin, pin},
     task::{Context, Waker},
     time::Duration,
@@ -14,7 +15,10 @@ use hyper_util::{client::legacy::connect::HttpConnector, rt::TokioIo};
 use tokio::net::TcpStream;
 use tower_service::Service;
 
-use super::{Error, Payload};
+use super::{
+    Error, Payload,
+    guard::{Guard, Resolver},
+};
 
 type Stream = MaybeHttpsStream<TokioIo<TcpStream>>;
 
@@ -22,21 +26,27 @@ type Stream = MaybeHttpsStream<TokioIo<TcpStream>>;
 #[derive(Clone)]
 pub(super) struct Connector {
     origin: Uri,
-    tls: HttpsConnector<HttpConnector>,
+    tls: HttpsConnector<HttpConnector<Resolver>>,
+    guard: Option<Guard>,
     timeout: Duration,
 }
 
+/// How often a silent connection is asked whether its peer still lives, where a response may be silent for hours.
+const KEEPALIVE: Duration = Duration::from_secs(60);
+
 impl Connector {
-    pub(super) fn new(origin: Uri, timeout: Duration) -> Self {
-        let mut tcp = HttpConnector::new();
+    pub(super) fn new(origin: Uri, timeout: Duration, guard: Option<Guard>) -> Self {
+        let mut tcp = HttpConnector::new_with_resolver(Resolver::new(guard));
         tcp.set_nodelay(true);
+        tcp.set_keepalive(guard.map(|_| KEEPALIVE));
         tcp.enforce_http(false);
         let tls = HttpsConnectorBuilder::new().with_webpki_roots().https_or_http().enable_http1().wrap_connector(tcp);
-        Self { origin, tls, timeout }
+        Self { origin, tls, guard, timeout }
     }
 
     /// A fresh connection, within the time-out.
     pub(super) async fn connect(&self) -> Result<Connection, Error> {
+        self.check_literal()?;
         let mut tls = self.tls.clone();
         let opening = async {
             poll_fn(|cx| tls.poll_ready(cx)).await?;
@@ -46,6 +56,14 @@ impl Connector {
         let stream = opened.map_err(|_| Error::ConnectTimeout(self.timeout))?.map_err(Error::Connect)?;
         let (sender, driver) = http1::handshake(stream).await.map_err(|error| Error::Connect(error.into()))?;
         Ok(Connection { sender, driver: Some(Box::pin(driver)) })
+    }
+
+    /// An address in the place of a name does not come past the resolver.
+    fn check_literal(&self) -> Result<(), Error> {
+        let host = self.origin.host().unwrap_or_default();
+        let literal = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+        let (Some(guard), Ok(address)) = (self.guard, literal) else { return Ok(()) };
+        guard.check(address).map_err(|refused| Error::Connect(refused.into()))
     }
 }
 

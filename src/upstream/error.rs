@@ -42,6 +42,11 @@ impl Break {
         let reset = || cause::<std::io::Error>(&self.0).is_some();
         self.0.is_incomplete_message() || self.0.is_canceled() || self.0.is_closed() || reset()
     }
+
+    /// Whether the connection had ended before it took the request up.
+    pub(super) fn is_unsent(&self) -> bool {
+        self.0.is_canceled()
+    }
 }
 
 impl From<hyper::Error> for Error {

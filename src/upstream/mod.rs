@@ -7,6 +7,7 @@
 mod body;
 mod connection;
 mod error;
+mod guard;
 mod pool;
 
 use std::{sync::Arc, time::Duration};
@@ -23,6 +24,7 @@ use tokio::time::Instant;
 pub use self::body::Body;
 use self::connection::{Connection, Connector};
 pub use self::error::Error;
+pub use self::guard::{Forbidden, Guard};
 use self::pool::Pool;
 
 /// What is sent: bytes at hand, or a client's body passed on as it arrives, up to a limit.
@@ -62,9 +64,19 @@ struct Inner {
 impl Client {
     /// A client of the server at `origin`, of which scheme and authority count. Connects when it must.
     pub fn new(origin: &Uri, config: Config) -> Self {
+        Self::with_guard(origin, config, None)
+    }
+
+    /// A client that connects to no address that `guard` forbids, whatever the name of the server resolves to at the time. A peer that is
+    /// silent for long is asked whether it still lives.
+    pub fn guarded(origin: &Uri, config: Config, guard: Guard) -> Self {
+        Self::with_guard(origin, config, Some(guard))
+    }
+
+    fn with_guard(origin: &Uri, config: Config, guard: Option<Guard>) -> Self {
         let host = origin.authority().map_or("", |authority| authority.as_str());
         let host = HeaderValue::from_str(host).unwrap_or(HeaderValue::from_static(""));
-        let connector = Connector::new(origin.clone(), config.connect_timeout);
+        let connector = Connector::new(origin.clone(), config.connect_timeout, guard);
         Self { inner: Arc::new(Inner { connector, host, pool: Pool::default(), config }) }
     }
 
@@ -82,6 +94,18 @@ impl Client {
             }
             outcome => outcome,
         }
+    }
+
+    /// Sends `request`, which its server may act upon: never a second time, unless it certainly did not leave.
+    pub async fn send_once(&self, request: Request<Bytes>) -> Result<Response<Body>, Error> {
+        let at_hand = |request: Request<Bytes>| request.map(|body| Either::Left(Full::new(body)));
+        if let Some(kept) = self.inner.pool.take() {
+            match self.exchange(kept, at_hand(request.clone())).await {
+                Err(Error::Broken(cause)) if cause.is_unsent() => {}
+                outcome => return outcome,
+            }
+        }
+        self.exchange(self.inner.connector.connect().await?, at_hand(request)).await
     }
 
     /// Sends `request` with a body that can be sent only once, therefore on a fresh connection.

@@ -65,7 +65,7 @@ fn outline(messages: &[u8]) -> Vec<String> {
 }
 
 fn empty() -> Store {
-    Store::new(store::Config { bytes_max: 1 << 20 })
+    Store::new(store::Config { bytes_max: 1 << 20, redis: None })
 }
 
 fn hidden(content: &str) -> Answer {

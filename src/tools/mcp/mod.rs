@@ -1,7 +1,11 @@
 //! Connections to MCP servers. The only place that knows rmcp: above it there are definitions, outputs and errors of our own.
 
+mod address;
+mod answer;
 mod error;
+mod events;
 mod handler;
+mod http;
 mod output;
 mod stdio;
 
@@ -12,10 +16,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bytes::Bytes;
 use rmcp::{
     model::{CallToolRequestParams, PaginatedRequestParams, Tool},
-    service::{RoleClient, RunningService, ServiceExt},
+    service::{ClientServiceExt, RoleClient, RunningService, ServiceExt},
 };
 use serde_json::{Map, Value};
 use tokio::sync::{Mutex, mpsc};
@@ -26,7 +29,7 @@ pub use self::handler::News;
 pub use self::output::{Output, Part};
 use super::{
     config::{self, Transport, Variables},
-    definition::{Annotations, Definition},
+    definition::{self, Annotations, Definition},
 };
 
 /// A connection to one server. Cloning it shares the connection.
@@ -38,6 +41,8 @@ struct Inner {
     peer: rmcp::Peer<RoleClient>,
     /// Whether the server says when its list of tools changes.
     announces: bool,
+    /// What the way over HTTP knows.
+    http: Option<Arc<http::Status>>,
     /// Taken when the connection is closed.
     running: Mutex<Option<RunningService<RoleClient, Handler>>>,
 }
@@ -50,30 +55,35 @@ impl Connection {
     /// closes the connection and ends a child process.
     pub async fn open(server: &config::Server, limits: Limits, variables: &Variables, news: mpsc::Sender<News>) -> Result<Self, Error> {
         let handler = Handler::new(news);
+        let mut http = None;
         let opening = async {
             match &server.transport {
                 Transport::Stdio { .. } => {
                     let transport = stdio::spawn(server, limits, variables)?;
                     handler.serve(transport).await.map_err(Error::from)
                 }
-                Transport::Http { .. } => Err(Error::Unreachable("streamable HTTP is not there yet".to_owned())),
+                Transport::Http { .. } => {
+                    let (transport, status) = http::transport(server, limits, variables)?;
+                    http = Some(status);
+                    handler.serve_with_lifecycle(transport, http::lifecycle()).await.map_err(Error::from)
+                }
             }
         };
         let running = tokio::time::timeout(server.timeout, opening).await.map_err(|_| Error::Timeout(server.timeout))??;
         let peer = running.peer().clone();
         let announces =
             peer.peer_info().is_some_and(|info| info.capabilities.tools.as_ref().is_some_and(|tools| tools.list_changed == Some(true)));
-        Ok(Self(Arc::new(Inner { server: server.id.as_str().into(), peer, announces, running: Mutex::new(Some(running)) })))
+        Ok(Self(Arc::new(Inner { server: server.id.as_str().into(), peer, announces, http, running: Mutex::new(Some(running)) })))
     }
 
-    /// Whether the server says when its list of tools changes.
+    /// Whether the server says when its list of tools changes, and would be heard now.
     pub fn announces(&self) -> bool {
-        self.0.announces
+        self.0.announces && self.0.http.as_ref().is_none_or(|http| http.is_hearing())
     }
 
     /// Whether the other side is gone.
     pub fn is_closed(&self) -> bool {
-        self.0.peer.is_transport_closed()
+        self.0.peer.is_transport_closed() || self.0.http.as_ref().is_some_and(|http| http.is_gone())
     }
 
     /// All tools of the server, page after page, within `timeout`.
@@ -141,8 +151,7 @@ fn definition(server: &Arc<str>, tool: Tool) -> Definition {
         server: Arc::clone(server),
         name: tool.name.into_owned(),
         description: tool.description.or(tool.title.map(Cow::Owned)).unwrap_or_default().into_owned(),
-        // A map of JSON values always serialises.
-        schema: serde_json::to_vec(&*tool.input_schema).map(Bytes::from).unwrap_or_default(),
+        schema: definition::schema(Arc::unwrap_or_clone(tool.input_schema)),
         annotations,
     }
 }

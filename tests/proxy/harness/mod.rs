@@ -3,6 +3,7 @@
 mod anthropic;
 mod client;
 pub(crate) mod mcp;
+pub(crate) mod mcp_http;
 pub(crate) mod messages;
 mod proxy;
 mod reply;

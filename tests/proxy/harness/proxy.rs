@@ -7,7 +7,10 @@ use tokio::{net::TcpListener, sync::oneshot, task::JoinSet};
 use toolgate::{
     app,
     config::{self, Config},
+    resilience::tasks::Tasks,
     server,
+    tools::{Health, Toolbox},
+    trace::Sink,
 };
 
 use super::{Answer, Client, PATIENCE, Upstream, client::Streaming};
@@ -18,6 +21,8 @@ pub(crate) struct Proxy {
     /// A client that keeps its connections.
     pub(crate) client: Client,
     stop: Option<oneshot::Sender<()>>,
+    tasks: Tasks,
+    toolbox: Option<Arc<Toolbox>>,
     serving: JoinSet<usize>,
 }
 
@@ -51,6 +56,8 @@ impl Proxy {
     pub(crate) async fn start_from(file: &str, change: impl FnOnce(&mut Config)) -> Self {
         let (mut config, problems) = config::from_text(file, &HashMap::new());
         assert_eq!(problems, []);
+        // Tests write into no folder but their own.
+        config.trace.sink = Sink::Off;
         change(&mut config);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -59,9 +66,10 @@ impl Proxy {
         if let Some(toolbox) = &state.toolbox {
             toolbox.start();
         }
+        let (tasks, toolbox) = (state.tasks.clone(), state.toolbox.clone());
         let mut serving = JoinSet::new();
         serving.spawn(server::serve(listener, state, async { drop(stopped.await) }));
-        Self { address, client: Client::new(address), stop: Some(stop), serving }
+        Self { address, client: Client::new(address), stop: Some(stop), tasks, toolbox, serving }
     }
 
     pub(crate) async fn get(&self, path: &str) -> Answer {
@@ -90,6 +98,16 @@ impl Proxy {
     /// Tells the proxy to shut down.
     pub(crate) fn begin_stop(&mut self) {
         drop(self.stop.take());
+    }
+
+    /// How its MCP servers are.
+    pub(crate) fn health(&self) -> Vec<Health> {
+        self.toolbox.as_ref().unwrap().health()
+    }
+
+    /// Ends what runs beside the requests, as the program does before it leaves; says how much did not end.
+    pub(crate) async fn end_tasks(&self) -> usize {
+        self.tasks.end(PATIENCE).await
     }
 
     /// Waits for its end; says how many connections were cut.

@@ -2,8 +2,14 @@
 
 mod bench;
 
+mod catalog;
+pub(crate) mod chat_dialect;
+mod http;
+mod names;
 mod origins;
 mod run;
+mod settings;
+mod store;
 
 mod mixed;
 
@@ -16,5 +22,3 @@ mod dry_run;
 mod explain;
 
 mod cancel;
-
-mod settings;
