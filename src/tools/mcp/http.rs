@@ -95,8 +95,9 @@ const EXTRA_REQUESTS: usize = 4;
 const RESUMES_MAX: usize = 6;
 const RESUME_FIRST: Duration = Duration::from_secs(1);
 const RESUME_MAX: Duration = Duration::from_secs(30);
-/// An old server may leave a question that it does not know without an answer; it is asked the old way then.
-const DISCOVER_MAX: Duration = Duration::from_secs(3);
+/// An old server may leave a question that it does not know without an answer; it is asked the old way then. Before rmcp does so, after 10 s,
+/// while the question still holds up the next one.
+const DISCOVER_MAX: Duration = Duration::from_secs(8);
 
 const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
