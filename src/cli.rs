@@ -14,7 +14,7 @@ use toml::Value;
 
 use crate::{
     app,
-    config::{self, Config, LogFormat, Problem, Typed, env},
+    config::{self, Config, LogFormat, Problem, Typed, env, mcp_servers},
 };
 
 /// An OpenAI-compatible proxy that makes small local models call tools correctly.
@@ -29,7 +29,7 @@ struct Cli {
 enum Command {
     /// Serve clients in front of a model server.
     Serve(Settings),
-    /// Report everything that is wrong with the configuration or the backend; exits 2 if anything is.
+    /// Report everything that is wrong with the configuration, the file of MCP servers or the backend; exits 2 if anything is.
     Check(Settings),
     /// Ask the running toolgate whether it answers; exits 1 if not. For container health checks.
     Health(Settings),
@@ -96,6 +96,7 @@ fn health(config: Config) -> anyhow::Result<ExitCode> {
 fn check(settings: Settings) -> ExitCode {
     let (config, problems) = load(settings);
     let mut lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
+    lines.extend(mcp_servers::without_program(&config.tools));
     // Asking a backend other than the one that was meant would tell nothing.
     let knows_backend = |problem: &Problem| {
         !problem.path.starts_with("backend") && !problem.path.starts_with("model") && problem.path != config::WHOLE_FILE

@@ -29,7 +29,7 @@ pub struct CallRecord {
     /// The other servers that might have served it, in the rule's order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub alternatives: Vec<String>,
-    /// How often the server was asked.
+    /// How often a server was asked, or would have been, had it been there.
     pub attempt: u32,
     /// How often it was asked again.
     pub retries: u32,
@@ -42,6 +42,9 @@ pub struct CallRecord {
     /// Whether the model was told the tool's schema, to call again.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub corrective_retry: bool,
+    /// What was not as it should be about the choice of the server.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
 }
 
 /// The server of a call that none served.

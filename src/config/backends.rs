@@ -97,8 +97,8 @@ fn model(keys: &mut Keys<'_>, path: &str, backends: &[backend::Config]) -> route
         keys.fault(at("backends"), "is missing: it lists the backends that have the model");
     }
     router::Model {
-        aliases: keys.take(&at("aliases"), Vec::new(), texts),
-        fallbacks: keys.take(&at("fallbacks"), Vec::new(), texts),
+        aliases: keys.take(&at("aliases"), Vec::new(), units::texts),
+        fallbacks: keys.take(&at("fallbacks"), Vec::new(), units::texts),
         sampling: sampling(keys, &at("sampling")),
         name: model,
         candidates,
@@ -127,19 +127,6 @@ fn candidates(value: &Value, model: &str, backends: &[backend::Config]) -> Resul
         Ok(Candidate { backend: known(name)?, model, weight })
     };
     value.as_array().ok_or_else(expected)?.iter().map(candidate).collect()
-}
-
-/// A list of strings.
-pub(super) fn texts(value: &Value) -> Result<Vec<String>, String> {
-    value
-        .as_array()
-        .into_iter()
-        .flatten()
-        .map(units::text)
-        .collect::<Result<_, _>>()
-        .ok()
-        .filter(|_| value.is_array())
-        .ok_or_else(|| "must be a list of strings".to_owned())
 }
 
 /// The fields of a request that a model gets where the client does not set them.

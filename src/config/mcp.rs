@@ -111,11 +111,11 @@ fn approvals(keys: &mut Keys<'_>, file: &mcp_servers::File) -> Vec<Approval> {
 
 /// A tool alone is no alternative.
 fn several(value: &Value) -> Result<Vec<String>, String> {
-    backends::texts(value).and_then(|names| if names.len() > 1 { Ok(names) } else { Err("must list two tools at least".to_owned()) })
+    units::texts(value).and_then(|names| if names.len() > 1 { Ok(names) } else { Err("must list two tools at least".to_owned()) })
 }
 
 fn one_or_more(value: &Value) -> Result<Vec<String>, String> {
-    let patterns = value.as_str().map_or_else(|| backends::texts(value), |one| Ok(vec![one.to_owned()]));
+    let patterns = value.as_str().map_or_else(|| units::texts(value), |one| Ok(vec![one.to_owned()]));
     patterns.ok().filter(|patterns| !patterns.is_empty()).ok_or_else(|| "must be a string or a list of strings".to_owned())
 }
 

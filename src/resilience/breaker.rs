@@ -91,6 +91,13 @@ impl Breaker {
         };
     }
 
+    /// The trial came to no end at `now` that tells anything about the peer, as when nobody waited for it any more: another may be made.
+    pub fn trial_abandoned(&mut self, now: Instant) {
+        if let State::HalfOpen { factor, .. } = self.state {
+            self.state = State::HalfOpen { until: now, factor };
+        }
+    }
+
     /// Its state at `now`.
     pub fn phase(&self, now: Instant) -> Phase {
         match self.state {
@@ -161,6 +168,20 @@ mod tests {
         let mut breaker = opened(now);
         assert!(breaker.try_enter(now + OPEN_FOR));
         assert!(breaker.try_enter(now + OPEN_FOR * 2));
+    }
+
+    #[test]
+    fn an_abandoned_trial_makes_room_for_another() {
+        let now = Instant::now();
+        let mut breaker = opened(now);
+        breaker.trial_abandoned(now);
+        assert_eq!(breaker.phase(now), Phase::Open, "there was no trial");
+        let later = now + OPEN_FOR;
+        assert!(breaker.try_enter(later));
+        assert!(!breaker.try_enter(later));
+        breaker.trial_abandoned(later);
+        assert!(breaker.try_enter(later));
+        assert!(!breaker.try_enter(later), "one, not two");
     }
 
     #[test]

@@ -1,4 +1,15 @@
-//! One call from its choice to its result: schema, breaker, place, call, retries.
+//! One call from its choice to its result, in one order:
+//!
+//! 1. selection: which server serves it;
+//! 2. policy: whether it may be called at all, and whether the client is asked first;
+//! 3. schema: whether that server's own schema accepts the arguments, before anybody is asked to approve what could not be called;
+//! 4. dry run: nothing below happens, and the model reads what would have;
+//! 5. breaker: a server that fails is left alone;
+//! 6. place: no server has more calls at once than it may;
+//! 7. call, and another where that does no harm: on another server where certainly nothing was sent, on the same after a wait;
+//! 8. record: one for every call, whatever became of it.
+//!
+//! A dry run's selection is the real one: where descriptions are compared by a model, that model is asked. It is no MCP server.
 
 use std::{
     sync::Arc,
@@ -8,15 +19,16 @@ use std::{
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 
+pub use super::canonical::arguments_hash;
 use super::{
     Toolbox,
+    attempt::{self, Error},
     catalog::Entry,
     config::Policy,
-    definition::{Definition, hex},
-    mcp::{self, Output},
+    definition::Definition,
+    mcp::Output,
     output,
-    selector::{Candidate, Question, Rule, Selection},
-    server::Server,
+    selector::{self, Candidate, Question, Rule, Selection},
 };
 use crate::chat::{CallRecord, call::NO_SERVER};
 
@@ -39,18 +51,19 @@ pub struct Proposal {
     pub was_corrected: bool,
     /// When the run ends.
     pub deadline: Instant,
-    /// Takes how far the call is, for a person to read; what it has no room for is left out.
+    /// Takes how far the call is, for a person to read; what it has no room for is left out. Once nobody hears it any more, nobody waits
+    /// for the call either, and what was not sent by then is not sent.
     pub progress: mpsc::Sender<String>,
 }
 
-/// A call whose server is chosen.
+/// A call whose server is chosen, and whose arguments that server accepts as far as is known.
 #[derive(Debug, Clone)]
 pub struct Chosen {
     /// The call.
     pub proposal: Proposal,
     /// The server and why.
     pub selection: Selection,
-    /// Who decides whether it is run.
+    /// Who decides whether it is run. Never [`Policy::Deny`].
     pub policy: Policy,
 }
 
@@ -67,9 +80,11 @@ pub struct Outcome {
 const RETRY_FIRST: Duration = Duration::from_millis(500);
 /// How often a call is made at most.
 const ATTEMPTS_MAX: u32 = 3;
+/// How much of an error is recorded.
+const ERROR_BYTES_MAX: usize = 512;
 
 impl Toolbox {
-    /// Who serves the call. Fails with what the model is told when nobody does.
+    /// Who serves the call, and whether it may be made there: steps 1 to 3. Fails with what the model is told where it may not.
     pub async fn choose(&self, proposal: Proposal) -> Result<Chosen, Outcome> {
         let candidate = |definition: &Arc<Definition>| Candidate {
             definition: Arc::clone(definition),
@@ -78,102 +93,184 @@ impl Toolbox {
         let candidates: Vec<Candidate> = proposal.entry.candidates.iter().map(candidate).collect();
         let arguments = Value::Object(proposal.arguments.clone());
         let question = Question { message: &proposal.message, arguments: &arguments, recent: &proposal.recent };
-        match self.selector.select(question, &candidates).await {
-            Some(selection) => {
-                let policy = self.policy(&selection.definition);
-                Ok(Chosen { proposal, selection, policy })
-            }
-            None => Err(refused(&record(&proposal, None), format!("No server has the tool {} any more.", proposal.entry.name))),
+        let Some(selection) = self.selector.select(question, &candidates).await else {
+            return Err(refused(&record(&proposal, None), format!("No server has the tool {} any more.", proposal.entry.name)));
+        };
+        let policy = self.policy(&selection.definition);
+        match self.objection(&proposal, &selection, (policy, &arguments)) {
+            Some(outcome) => Err(outcome),
+            None => Ok(Chosen { proposal, selection, policy }),
         }
     }
 
-    /// Runs the call. Where its tool may change something, it is finished even when the future is dropped.
+    /// What the model is told where the call may not be made.
+    fn objection(&self, proposal: &Proposal, selection: &Selection, (policy, arguments): (Policy, &Value)) -> Option<Outcome> {
+        let definition = &selection.definition;
+        let record = || record(proposal, Some(selection));
+        if policy == Policy::Deny {
+            return Some(refused(&record(), format!("{} on {} may not be called here.", definition.name, definition.server)));
+        }
+        if let Some(named) = selection.named_but_down.as_ref().filter(|_| !definition.annotations.read_only) {
+            // What was meant for one place is not done in another.
+            let why = format!(
+                "{} was not called. The user named {named}, which is not available at the moment, and it may change something. {} could serve \
+                 it if the user agrees and names it.",
+                definition.name, definition.server
+            );
+            return Some(refused(&record(), why));
+        }
+        let complaint = self.selector.schema(definition).complaint(arguments)?;
+        let of = if definition.name == proposal.entry.name { String::new() } else { format!("{} of ", definition.name) };
+        let mut why = format!("The arguments of {} are not what {of}{} takes: {complaint}. ", proposal.entry.name, definition.server);
+        if proposal.was_corrected {
+            why.push_str("Nothing was called.");
+            return Some(refused(&record(), why));
+        }
+        let schema = String::from_utf8_lossy(&definition.schema);
+        let schema = output::bounded(&schema, self.config.result_bytes_max);
+        let content = format!("{why}Nothing was called. Call it again with arguments that fit this JSON schema: {schema}");
+        let record = CallRecord { corrective_retry: true, ..record() };
+        Some(Outcome { content: json!(content).to_string(), ..refused(&record, why.trim_end().to_owned()) })
+    }
+
+    /// Runs the call: steps 4 to 8. Where a tool may change something, a call that was sent is finished even when the future is dropped.
     pub async fn run(self: &Arc<Self>, chosen: Chosen) -> Outcome {
-        if chosen.proposal.dry_run || chosen.selection.definition.annotations.read_only {
-            return self.carry_out(chosen).await;
+        if chosen.proposal.dry_run {
+            return rehearsed(&chosen);
+        }
+        let Selection { definition, others, .. } = &chosen.selection;
+        if definition.annotations.read_only && others.iter().all(|other| other.annotations.read_only) {
+            return self.carry_out(&chosen).await;
         }
         let begun = record(&chosen.proposal, Some(&chosen.selection));
         let own = Arc::clone(self);
-        let task = self.tasks.spawn(async move { own.carry_out(chosen).await });
+        let task = self.tasks.spawn(async move { own.carry_out(&chosen).await });
         task.await.unwrap_or_else(|error| refused(&begun, format!("The call failed: {error}.")))
     }
 
-    async fn carry_out(&self, chosen: Chosen) -> Outcome {
+    async fn carry_out(&self, chosen: &Chosen) -> Outcome {
         let Chosen { proposal, selection, .. } = chosen;
-        let mut record = record(&proposal, Some(&selection));
-        let definition = Arc::clone(&selection.definition);
-        let Some(server) = self.server(&definition.server) else {
-            return refused(&record, format!("There is no server {} any more.", definition.server));
-        };
-        if proposal.dry_run {
-            record.success = true;
-            let said = format!("Rehearsal: {} on {} would be called now. Go on as if it had worked.", definition.name, definition.server);
-            return Outcome { content: json!(said).to_string(), record: Box::new(record) };
-        }
+        let mut record = record(proposal, Some(selection));
         let begun = Instant::now();
-        let outcome = self.call(&server, &definition, &proposal, &mut record).await;
+        let outcome = self.call(chosen, &mut record).await;
         record.latency_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
         match outcome {
             Ok(said) => {
-                let content = output::content(&said, self.config.result_bytes_max, self.config.images);
+                let preface = substitution(selection, &record.server);
+                let content = output::content(&said, preface.as_deref(), self.config.result_bytes_max, self.config.images);
                 record.success = !said.is_error;
-                record.error = said.is_error.then(|| output::bounded(&content, ERROR_BYTES_MAX));
+                record.error = said.is_error.then(|| output::bounded(&output::words(&said), ERROR_BYTES_MAX));
                 Outcome { content, record: Box::new(record) }
             }
-            Err(error) => refused(&record, format!("The call of {} failed: {error}.", definition.name)),
+            Err(error) => refused(&record, self.failure(selection, &record, &error)),
         }
     }
 
-    /// Asks the server, again where that does no harm.
-    async fn call(
-        &self,
-        server: &Server,
-        definition: &Definition,
-        proposal: &Proposal,
-        record: &mut CallRecord,
-    ) -> Result<Output, mcp::Error> {
+    /// Asks the server, another one where certainly nothing was sent, or again where that does no harm.
+    async fn call(&self, chosen: &Chosen, record: &mut CallRecord) -> Result<Output, Error> {
+        let Chosen { proposal, selection, .. } = chosen;
+        let mut definition = &selection.definition;
+        let mut substitutes = self.substitutes(chosen).into_iter();
         let mut wait = RETRY_FIRST;
         loop {
-            record.attempt += 1;
-            let answer = self.attempt(server, definition, proposal).await;
-            record.executed |= !answer.as_ref().is_err_and(mcp::Error::is_unsent);
+            let answer = match self.server(&definition.server) {
+                Some(server) => self.attempt(&server, definition, proposal).await,
+                None => Err(Error::Call(super::mcp::Error::Unreachable("it is no longer configured".to_owned()))),
+            };
+            record.attempt += u32::from(matches!(answer, Ok(_) | Err(Error::Call(_))));
+            record.executed |= !answer.as_ref().is_err_and(Error::is_unsent);
             let Err(error) = answer else { return answer };
-            let may_repeat = error.never_left() || (error.is_transport() && definition.annotations.may_repeat());
-            let pause = error.retry_after().unwrap_or_default().max(wait);
-            if !may_repeat || record.attempt >= ATTEMPTS_MAX || Instant::now() + pause >= proposal.deadline {
+            let is_up = |other: &&Arc<Definition>| self.server(&other.server).is_some_and(|server| server.is_up());
+            if error.is_of_this_server()
+                && !record.executed
+                && let Some(next) = substitutes.find(is_up)
+            {
+                record.retries += 1;
+                record.retry_reason = Some(format!("{}: {} in the place of {}", error.word(), next.server, definition.server));
+                definition = next;
+                substitute(record, selection, definition);
+                continue;
+            }
+            let may_repeat = definition.annotations.may_repeat();
+            let pause = error.retry_after().unwrap_or_default().max(attempt::jittered(wait));
+            if !error.passes(may_repeat) || record.attempt >= ATTEMPTS_MAX || Instant::now() + pause >= proposal.deadline {
                 return Err(error);
+            }
+            tokio::select! {
+                () = proposal.progress.closed() => return Err(error),
+                () = tokio::time::sleep(pause) => {}
             }
             record.retries += 1;
             record.retry_reason = Some(error.word().to_owned());
-            tokio::time::sleep(pause).await;
             wait *= 2;
         }
     }
 
-    async fn attempt(&self, server: &Server, definition: &Definition, proposal: &Proposal) -> Result<Output, mcp::Error> {
-        let down = |why: String| mcp::Error::Unreachable(why);
-        let _place = server.place().await.map_err(|full| down(full.to_string()))?;
-        if !server.try_enter() {
-            return Err(down("it failed too often of late and is left alone for a while".to_owned()));
+    /// Who may serve the call in the place of the chosen server: those that accept the arguments and that nobody has to be asked about. A
+    /// call that was approved was approved for its server, and one that may change something is made where the user said.
+    fn substitutes<'a>(&self, chosen: &'a Chosen) -> Vec<&'a Arc<Definition>> {
+        let Chosen { proposal, selection, policy } = chosen;
+        let changes = !selection.definition.annotations.read_only;
+        if *policy != Policy::Allow || (selection.rule == Rule::ExplicitMention && changes) {
+            return Vec::new();
         }
-        let view = server.view();
-        let Some(connection) = &view.connection else {
-            return Err(down(view.reason.clone().unwrap_or_else(|| "it is not connected".to_owned())));
+        let arguments = Value::Object(proposal.arguments.clone());
+        let may_serve = |other: &&Arc<Definition>| {
+            other.server != selection.definition.server
+                && self.policy(other) == Policy::Allow
+                && self.selector.schema(other).accepts(&arguments)
         };
-        let by = proposal.deadline.min(Instant::now() + server.timeout());
-        let answer = connection.call(&definition.name, proposal.arguments.clone(), by, proposal.progress.clone()).await;
-        server.note(!answer.as_ref().is_err_and(mcp::Error::is_transport));
-        answer
+        selection.others.iter().filter(may_serve).collect()
+    }
+
+    /// What the model is told about a call that failed.
+    fn failure(&self, selection: &Selection, record: &CallRecord, error: &Error) -> String {
+        let CallRecord { tool, server, .. } = record;
+        let mut told = format!("The call of {tool} on {server} failed: {error}.");
+        if record.executed {
+            if !selection.definition.annotations.read_only && !matches!(error, Error::Call(super::mcp::Error::Refused(_))) {
+                told.push_str(" It may have been carried out all the same.");
+            }
+            return told;
+        }
+        told.push_str(" Nothing was done.");
+        let is_up = |id: &String| self.server(id).is_some_and(|server| server.is_up());
+        let others: Vec<String> = record.alternatives.iter().filter(|id| is_up(id)).cloned().collect();
+        if !others.is_empty() {
+            told.push_str(&format!(" What could serve it too: {}.", others.join(", ")));
+        }
+        told
     }
 }
 
-/// How much of an error is recorded.
-const ERROR_BYTES_MAX: usize = 512;
+/// What the model is told first where another server answered than the one that the user named, or that was chosen.
+fn substitution(selection: &Selection, server: &str) -> Option<String> {
+    let chosen = Some(&selection.definition.server).filter(|chosen| ***chosen != *server);
+    let absent = selection.named_but_down.as_ref().or(chosen)?;
+    Some(format!("[{server} answers in the place of {absent}, which is not available]"))
+}
+
+/// Notes that `definition` serves the call and not the one that was chosen.
+fn substitute(record: &mut CallRecord, selection: &Selection, definition: &Arc<Definition>) {
+    let others = [&selection.definition].into_iter().chain(&selection.others).filter(|other| !Arc::ptr_eq(other, definition));
+    record.server = definition.server.to_string();
+    record.tool.clone_from(&definition.name);
+    record.alternatives = selector::alternatives(definition, others);
+}
+
+/// The outcome of a call in a dry run.
+fn rehearsed(chosen: &Chosen) -> Outcome {
+    let Chosen { proposal, selection, .. } = chosen;
+    let Definition { name, server, .. } = &*selection.definition;
+    let content = json!(format!("[dry run] {name} on {server} was not called. Go on as if it had worked.")).to_string();
+    Outcome { content, record: Box::new(CallRecord { success: true, ..record(proposal, Some(selection)) }) }
+}
 
 /// The outcome of a call that came to nothing: the model is told `why`.
 pub fn refused(record: &CallRecord, why: String) -> Outcome {
     let content = json!(why).to_string();
-    Outcome { content, record: Box::new(CallRecord { success: false, error: Some(why), ..record.clone() }) }
+    let error = Some(output::bounded(&why, ERROR_BYTES_MAX));
+    Outcome { content, record: Box::new(CallRecord { success: false, error, ..record.clone() }) }
 }
 
 /// What is known of a call before it is made.
@@ -188,14 +285,7 @@ fn record(proposal: &Proposal, selection: Option<&Selection>) -> CallRecord {
         arguments: Some(arguments),
         selection_rule: selection.map_or(Rule::NoCandidate, |selection| selection.rule).as_str(),
         alternatives: selection.map(|selection| selection.alternatives.clone()).unwrap_or_default(),
+        note: selection.and_then(|selection| selection.note.clone()),
         ..CallRecord::default()
     }
-}
-
-/// SHA-256 of the canonical JSON of `arguments`: keys sorted, nothing between tokens.
-pub fn arguments_hash(arguments: &Value) -> String {
-    use sha2::{Digest, Sha256};
-    let mut sorted = arguments.clone();
-    sorted.sort_all_objects();
-    hex(&Sha256::digest(sorted.to_string().as_bytes()))
 }

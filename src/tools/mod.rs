@@ -3,12 +3,16 @@
 //! `supervise` keeps a server connected, `catalog` makes one list of all tools, `selector` says which server serves a call, `execute` makes
 //! it. rmcp stays in `mcp`.
 
+mod attempt;
+mod canonical;
 pub mod catalog;
 pub mod config;
 pub mod definition;
 pub mod execute;
+mod lru;
 pub mod mcp;
 pub mod output;
+pub mod schema;
 pub mod selector;
 pub mod server;
 mod supervise;

@@ -103,15 +103,13 @@ impl Server {
         self.breaker().phase(Instant::now())
     }
 
-    /// Whether its breaker lets a call through now; the first after an open time is the trial.
-    pub(super) fn try_enter(&self) -> bool {
-        self.breaker().try_enter(Instant::now())
-    }
-
-    /// Tells the breaker how a call went.
-    pub(super) fn note(&self, worked: bool) {
+    /// A call that its breaker lets through now, if it does; the first after an open time is the trial.
+    pub(super) fn enter(&self) -> Option<Passage<'_>> {
+        let now = Instant::now();
         let mut breaker = self.breaker();
-        if worked { breaker.succeeded() } else { breaker.failed(Instant::now()) }
+        let is_trial = breaker.phase(now) != Phase::Closed;
+        // Made only when it is let through: its end takes the lock.
+        breaker.try_enter(now).then(|| Passage { server: self, is_trial, is_told: false })
     }
 
     /// A place among the calls that it serves at once.
@@ -127,5 +125,30 @@ impl Server {
     fn breaker(&self) -> MutexGuard<'_, Breaker> {
         // A breaker is whole after any panic: each change is one assignment.
         self.breaker.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A call that the breaker let through. Dropped before the breaker was told how it went, it tells nothing.
+#[derive(Debug)]
+pub(super) struct Passage<'a> {
+    server: &'a Server,
+    is_trial: bool,
+    is_told: bool,
+}
+
+impl Passage<'_> {
+    /// Tells the breaker whether the server and the way to it `worked`.
+    pub(super) fn tell(mut self, worked: bool) {
+        self.is_told = true;
+        let mut breaker = self.server.breaker();
+        if worked { breaker.succeeded() } else { breaker.failed(Instant::now()) }
+    }
+}
+
+impl Drop for Passage<'_> {
+    fn drop(&mut self) {
+        if self.is_trial && !self.is_told {
+            self.server.breaker().trial_abandoned(Instant::now());
+        }
     }
 }

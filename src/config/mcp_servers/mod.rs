@@ -10,7 +10,7 @@ mod tests;
 
 use std::{
     collections::HashMap,
-    fs, io,
+    env, fs, io,
     path::{Path, PathBuf},
 };
 
@@ -18,7 +18,10 @@ use toml::Value;
 
 use self::entry::Entry;
 use super::{keys::Keys, units};
-use crate::tools::config::{Server, Variables};
+use crate::tools::{
+    self,
+    config::{Server, Transport, Variables},
+};
 
 /// The servers, and where they are from.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -97,6 +100,22 @@ fn parsed(keys: &mut Keys<'_>, path: &Path, text: &str) -> File {
         keys.fault(format!("{}: {at}", path.display()), message);
     }
     file
+}
+
+/// The servers that cannot be started, since there is no such program. Without one of them toolgate serves all the same.
+pub fn without_program(config: &tools::Config) -> Vec<String> {
+    let path = (config.variables.0)("PATH").unwrap_or_default();
+    let is_there = |command: &str| match command.contains('/') {
+        true => Path::new(command).is_file(),
+        false => env::split_paths(&path).any(|folder| folder.join(command).is_file()),
+    };
+    let missing = |server: &Server| match &server.transport {
+        Transport::Stdio { command, .. } if !is_there(command) => {
+            Some(format!("the MCP server `{}` cannot be started: there is no program `{command}`", server.id))
+        }
+        Transport::Stdio { .. } | Transport::Http { .. } => None,
+    };
+    config.servers.iter().filter_map(missing).collect()
 }
 
 impl File {

@@ -227,7 +227,7 @@ fn a_tool_is_named_by_the_longest_id() {
 
 #[test]
 fn the_first_file_that_exists_counts() {
-    let folder = std::env::temp_dir().join(format!("toolgate-servers-{}", std::process::id()));
+    let folder = env::temp_dir().join(format!("toolgate-servers-{}", std::process::id()));
     let (project, home) = (folder.join("project"), folder.join("home"));
     let own = home.join(".config/toolgate");
     for folder in [&project, &own] {
@@ -270,4 +270,18 @@ fn the_first_file_that_exists_counts() {
 fn the_shipped_file_starts_nothing() {
     let (file, problems) = read_text(include_str!("../../../config/mcp_servers.json"), &[]);
     assert_eq!((file.servers, problems, file.disabled.len()), (vec![], vec![], 3));
+}
+
+#[test]
+fn a_program_that_is_not_there_is_told() {
+    let text = r#"{"mcpServers": {
+        "a": {"command": "sh"}, "b": {"command": "/bin/sh"}, "c": {"command": "no-such-program"}, "d": {"command": "./no/such"},
+        "e": {"command": "no-such-program", "disabled": true}, "f": {"url": "http://h/"}
+    }}"#;
+    let env = HashMap::from([("PATH".to_owned(), "/no/such/folder:/usr/bin:/bin".to_owned())]);
+    let (mut config, _) = crate::config::from_text("", &env);
+    config.tools.servers = servers(text, &[]);
+    let missing = without_program(&config.tools);
+    assert_eq!(missing.len(), 2, "{missing:?}");
+    assert!(missing[0].starts_with("the MCP server `c` ") && missing[1].ends_with("there is no program `./no/such`"), "{missing:?}");
 }

@@ -21,7 +21,7 @@ pub enum Error {
     #[error("the server wants a credential: {0}")]
     AuthNeeded(String),
     /// The server had ended the session: this call was not carried out, and the next one has a new session.
-    #[error("the server had ended the session, and nothing was done; the call can be made again")]
+    #[error("the server had ended the session; there is a new one, in which the call can be made again")]
     Expired,
     /// An HTTP status instead of an answer.
     #[error("the server answered with HTTP {code}{said}")]

@@ -148,7 +148,7 @@ async fn a_call_in_a_session_that_has_ended_is_not_made_twice() {
     assert_eq!(scene.ask().await, r#"write {"text":"a"}"#);
     server.forget();
     let told = scene.ask().await;
-    assert!(told.contains("nothing was done") && told.contains("can be made again"), "{told}");
+    assert!(told.contains("Nothing was done") && told.contains("can be made again"), "{told}");
     assert_eq!((server.asked_for("tools/call").len(), server.run()), (2, 1), "it was refused once and not sent again");
     server.until(|server| server.asked_for("tools/list").len() == 2).await;
     assert_eq!(scene.ask().await, r#"write {"text":"c"}"#);

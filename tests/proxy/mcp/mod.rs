@@ -3,3 +3,4 @@
 mod http;
 mod origins;
 mod run;
+mod settings;
