@@ -122,20 +122,19 @@ fn one_or_more(value: &Value) -> Result<Vec<String>, String> {
 /// `[mcp.embedder]`: how near a description is to what the user says.
 fn embedder(keys: &mut Keys<'_>) -> embed::Config {
     // It needs nobody, and the same words give the same answer everywhere.
-    let is_remote = keys.take("mcp.embedder.kind", false, |value| units::word(value, &[("hashing", false), ("openai", true)]));
+    let kinds = [("hashing", None), ("openai", Some(embed::Kind::OpenAi)), ("voyage", Some(embed::Kind::Voyage))];
+    let kind = keys.take("mcp.embedder.kind", None, |value| units::word(value, &kinds));
     let model = keys.take("mcp.embedder.model", String::new(), units::text);
     let url = keys.take("mcp.embedder.url", None, |value| backends::url(value).map(Some));
     let api_key = backends::api_key(keys, "mcp.embedder.api_key");
     // An answer waits for it, and there is another way to choose.
     let timeout = keys.take("mcp.embedder.timeout", 2 * SECOND, units::duration);
-    if !is_remote {
-        return embed::Config::Hashing;
-    }
+    let Some(kind) = kind else { return embed::Config::Hashing };
     if model.is_empty() {
         keys.fault("mcp.embedder.model", "is missing: it is the model that makes the embeddings");
     }
     match url {
-        Some(url) => embed::Config::Remote { url, model, api_key, timeout },
+        Some(url) => embed::Config::Remote { kind, url, model, api_key, timeout },
         None => {
             keys.fault("mcp.embedder.url", "is missing: it says where the embeddings are made");
             embed::Config::Hashing
@@ -204,7 +203,7 @@ mod tests {
     fn embeddings_may_come_from_elsewhere() {
         assert_eq!(resolved("").unwrap().embedder, embed::Config::Hashing);
         let text = "[mcp.embedder]\nkind = \"openai\"\nurl = \"http://h:1/v1\"\nmodel = \"m\"\napi_key = \"${KEY}\"\ntimeout = \"1s\"";
-        let embed::Config::Remote { url, model, api_key, timeout } = resolved(text).unwrap().embedder else { panic!("hashing") };
+        let embed::Config::Remote { url, model, api_key, timeout, .. } = resolved(text).unwrap().embedder else { panic!("hashing") };
         assert_eq!((url.to_string().as_str(), model.as_str(), timeout), ("http://h:1/", "m", SECOND));
         assert_eq!(api_key.unwrap().bare(), "k");
         let problems = resolved("[mcp.embedder]\nkind = \"openai\"").unwrap_err();
