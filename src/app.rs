@@ -20,10 +20,11 @@ use crate::{
     config::Config,
     inference::Engine,
     resilience::tasks::Tasks,
+    secret::Secret,
     server::{self, State},
     store::Store,
-    tools::Toolbox,
-    trace::Recorder,
+    tools::{self, Toolbox, catalog::pins},
+    trace::{self, Recorder},
 };
 
 /// What a shell reports for a process ended by SIGINT; a second signal ends this one as abruptly.
@@ -46,10 +47,10 @@ pub async fn serve(config: Config) -> anyhow::Result<ExitCode> {
     if let Some(toolbox) = &state.toolbox {
         toolbox.start();
     }
-    let tasks = state.tasks.clone();
+    let (tasks, trace) = (state.tasks.clone(), state.trace.clone());
 
     // 1 stop accepting → 2 let connections finish their request, within the grace → 3 close the connections to MCP servers, end their
-    // processes, finish the calls that were sent → 4 cut the rest by leaving.
+    // processes, finish the calls that were sent → 4 write the rest of the trace → 5 cut the rest by leaving.
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let serving = server::serve(listener, Arc::new(state), async { drop(stopped.await) });
     let signalled = async {
@@ -74,11 +75,17 @@ pub async fn serve(config: Config) -> anyhow::Result<ExitCode> {
     if left > 0 {
         tracing::warn!(left, "tasks are cut");
     }
+    if !trace.close(TRACE_GRACE).await {
+        tracing::warn!("the end of the trace is lost: it could not be written in time");
+    }
     code
 }
 
 /// How long tasks get to end once requests have.
 const TASKS_GRACE: Duration = Duration::from_secs(10);
+
+/// How long the writing of what is left of the trace may take: a slow disk, not a pipe that nobody reads.
+const TRACE_GRACE: Duration = Duration::from_secs(2);
 
 /// Two descriptors a connection, one to the client and one to the backend, and some for the rest.
 fn raise_descriptor_limit(connections_max: usize) {
@@ -95,10 +102,30 @@ pub fn build(config: &Config) -> State {
     let router = Router::new(config.backends.clone(), &config.upstream);
     let engine = Arc::new(Engine::new(Arc::new(router.clone()), config.inference.clone()));
     let tasks = Tasks::default();
-    let store = Arc::new(Store::new(config.store));
-    let toolbox = (!config.tools.servers.is_empty()).then(|| Toolbox::new(config.tools.clone(), tasks.clone()));
-    let agent = Agent::new(engine, toolbox.clone(), store, Recorder, config.agent);
-    State { config: config.server.clone(), agent, router, toolbox, tasks }
+    let store = Arc::new(Store::new(config.store.clone()));
+    let toolbox = (!config.tools.servers.is_empty()).then(|| Toolbox::new(config.tools.clone(), tasks.clone(), Arc::clone(&store)));
+    let trace = recorder(config);
+    let agent = Agent::new(engine, toolbox.clone(), store, trace.clone(), config.agent);
+    State { config: config.server.clone(), agent, router, toolbox, tasks, trace }
+}
+
+/// The trace, as the configuration says, without the credentials that toolgate itself was given.
+fn recorder(config: &Config) -> Recorder {
+    let sink = config.trace.sink.clone().settled(!config.tools.servers.is_empty());
+    let keys: Vec<Secret> = config.backends.backends.iter().filter_map(|backend| backend.target.api_key.clone()).collect();
+    let tools = config.tools.clone();
+    let servers = move || tools.servers.iter().flat_map(|server| server.credentials(&tools.variables)).collect::<Vec<_>>();
+    let credentials = move || keys.iter().cloned().chain(servers()).collect();
+    Recorder::new(trace::Config { sink, ..config.trace.clone() }, Box::new(credentials))
+}
+
+/// Accepts the changed definitions of the tools that match `pattern`, a `server.tool` in which `*` stands for any characters. Returns which
+/// they are.
+pub fn accept(config: &Config, pattern: &str) -> anyhow::Result<Vec<String>> {
+    let Some(file) = &config.tools.pins else {
+        bail!("mcp.pins is not set: without a file a change is accepted by starting anew");
+    };
+    pins::accept(file, |name| tools::matches(pattern, name)).with_context(|| format!("accept in {}", file.display()))
 }
 
 /// What is wrong with the backends, one sentence each.

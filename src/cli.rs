@@ -1,4 +1,4 @@
-//! The commands: `serve`, `check`, `health`.
+//! The commands: `serve`, `check`, `health`, `mcp accept`.
 
 use std::{
     collections::BTreeMap,
@@ -33,6 +33,23 @@ enum Command {
     Check(Settings),
     /// Ask the running toolgate whether it answers; exits 1 if not. For container health checks.
     Health(Settings),
+    /// Look after the tools of MCP servers.
+    Mcp {
+        #[command(subcommand)]
+        command: Mcp,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+enum Mcp {
+    /// Accept tools whose definition is not what it was when it was first seen; exits 1 if there is none.
+    Accept {
+        /// The tool, where `*` stands for any characters: `filesystem.*`
+        #[arg(value_name = "SERVER.TOOL")]
+        tool: String,
+        #[command(flatten)]
+        settings: Settings,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -57,6 +74,7 @@ pub fn main() -> ExitCode {
         Command::Serve(settings) => with_config(settings, serve),
         Command::Check(settings) => check(settings),
         Command::Health(settings) => with_config(settings, health),
+        Command::Mcp { command: Mcp::Accept { tool, settings } } => with_config(settings, |config| accept(&config, &tool)),
     }
 }
 
@@ -66,7 +84,7 @@ fn load(settings: Settings) -> (Config, Vec<Problem>) {
     config::load(Typed { file: settings.config, flags }, &env::Process)
 }
 
-fn with_config(settings: Settings, command: fn(Config) -> anyhow::Result<ExitCode>) -> ExitCode {
+fn with_config(settings: Settings, command: impl FnOnce(Config) -> anyhow::Result<ExitCode>) -> ExitCode {
     let (config, problems) = load(settings);
     if !problems.is_empty() {
         report(&mut io::stderr(), &problems);
@@ -90,6 +108,17 @@ fn serve(config: Config) -> anyhow::Result<ExitCode> {
 
 fn health(config: Config) -> anyhow::Result<ExitCode> {
     runtime()?.block_on(app::health(config))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn accept(config: &Config, pattern: &str) -> anyhow::Result<ExitCode> {
+    let accepted = app::accept(config, pattern)?;
+    if accepted.is_empty() {
+        report(&mut io::stderr(), &[format!("no tool {pattern} has changed")]);
+        return Ok(ExitCode::FAILURE);
+    }
+    let lines: Vec<String> = accepted.iter().map(|tool| format!("{tool} is accepted")).collect();
+    report(&mut io::stdout(), &lines);
     Ok(ExitCode::SUCCESS)
 }
 

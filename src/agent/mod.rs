@@ -22,7 +22,7 @@ use crate::{
     inference::Engine,
     store::Store,
     tools::{Ask, Offer, Toolbox},
-    trace::Recorder,
+    trace::{self, Recorder},
 };
 
 /// The events of one answer, see [`Engine::complete`]. Dropping it cancels the run.
@@ -77,6 +77,11 @@ impl Agent {
         self.0.engine.guardrails()
     }
 
+    /// Where runs are recorded.
+    pub fn trace(&self) -> &Recorder {
+        &self.0.trace
+    }
+
     /// `request` with the tools that are added to it. Fails when it asks for servers that there are not, or wants a tool called that nobody
     /// offers.
     pub async fn prepare(&self, mut request: Request) -> Result<Job, Problem> {
@@ -90,7 +95,7 @@ impl Agent {
                 (job.session_key, job.session) = turns::session(&self.0, &request).await;
                 let ask = Ask { servers: &request.servers, taken: &request.tools, seen: &job.session.seen };
                 job.offer = toolbox.catalog().await.offer(ask);
-                job.session.seen = job.offer.entries.iter().map(|entry| entry.name.clone()).collect();
+                job.offer.remember_in(&mut job.session.seen);
                 attach(&mut request, &job.offer);
             }
         }
@@ -103,13 +108,19 @@ impl Agent {
     pub fn run(&self, job: Job, guardrails: Guardrails) -> Run {
         match &self.0.toolbox {
             Some(toolbox) if !job.offer.entries.is_empty() => {
-                run::recorded(turns::Turns::new(Arc::clone(&self.0), Arc::clone(toolbox), job, guardrails).events())
+                run::recorded(turns::Turns::new(Arc::clone(&self.0), Arc::clone(toolbox), job, guardrails).events(), self.0.trace.clone())
             }
             _ => {
                 let guardrails = if guards(&job.request, guardrails) { guardrails } else { Guardrails::NONE };
-                run::recorded(self.0.engine.complete(Arc::new(job.request), guardrails))
+                let turn = if self.0.trace.is_on() { self.only_turn(&job.request) } else { trace::Turn::default() };
+                run::recorded(self.0.engine.complete(Arc::new(job.request), guardrails, turn), self.0.trace.clone())
             }
         }
+    }
+
+    /// What traces a run of one turn.
+    fn only_turn(&self, request: &Request) -> trace::Turn {
+        self.0.trace.turn(&Arc::new(trace::Run::new(request, &session::key(request))), 1)
     }
 }
 

@@ -9,11 +9,12 @@ use super::Run;
 use crate::{
     chat::{Event, Problem},
     inference::Error,
+    trace::Recorder,
 };
 
-/// The run whose events are `events`.
-pub(super) fn recorded(events: impl Stream<Item = Result<Event, Error>> + Send + 'static) -> Run {
-    let mut record = Record { outcome: Outcome::Cancelled, attempts: 0, guardrail: "", begun: Instant::now() };
+/// The run whose events are `events`, counted in `trace`.
+pub(super) fn recorded(events: impl Stream<Item = Result<Event, Error>> + Send + 'static, trace: Recorder) -> Run {
+    let mut record = Record { outcome: Outcome::Cancelled, attempts: 0, guardrail: "", begun: Instant::now(), trace };
     Box::pin(events.map(move |event| {
         record.note(&event);
         event.map_err(Problem::from)
@@ -26,6 +27,7 @@ struct Record {
     attempts: usize,
     guardrail: &'static str,
     begun: Instant,
+    trace: Recorder,
 }
 
 /// How a run ended. It counts as cancelled until something else is known.
@@ -55,7 +57,12 @@ impl Record {
 
 impl Drop for Record {
     fn drop(&mut self) {
-        let Self { outcome, attempts, guardrail, begun } = self;
+        let Self { outcome, attempts, guardrail, begun, trace } = self;
+        trace.metrics().run(match outcome {
+            Outcome::Cancelled => "cancelled",
+            Outcome::Completed => "completed",
+            Outcome::Failed => "failed",
+        });
         tracing::debug!(?outcome, attempts, guardrail, latency_ms = begun.elapsed().as_millis(), "run closed");
     }
 }

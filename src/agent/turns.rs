@@ -42,7 +42,7 @@ pub(super) struct Turns {
     corrected: Vec<String>,
     /// What the client has seen.
     shown: Shown,
-    run: trace::Run,
+    run: Arc<trace::Run>,
 }
 
 /// How many pieces of progress may wait for the client; more are left out.
@@ -54,7 +54,8 @@ const LAST_WORDS: &str = "No more tools can be called now. Answer with what you 
 impl Turns {
     pub(super) fn new(agent: Arc<Inner>, toolbox: Arc<Toolbox>, job: super::Job, guardrails: Guardrails) -> Self {
         let super::Job { request, offer, session, session_key } = job;
-        let run = trace::Run { request_id: request.id.clone(), session_id: session_key.clone(), model: request.model.clone() };
+        let clients_tools = request.tools.iter().map(|tool| tool.name.clone()).filter(|name| offer.find(name).is_none()).collect();
+        let run = trace::Run { clients_tools: Some(clients_tools), ..trace::Run::new(&request, &session_key) };
         Self {
             deadline: Instant::now() + agent.config.wall_clock,
             transcript: Transcript::of(&request),
@@ -72,7 +73,7 @@ impl Turns {
             calls: 0,
             corrected: Vec::new(),
             shown: Shown::default(),
-            run,
+            run: Arc::new(run),
         }
     }
 
@@ -135,7 +136,7 @@ impl Turns {
             request = request.with_messages(self.transcript.json());
         }
         self.turns += 1;
-        self.agent.engine.complete(Arc::new(request), self.guardrails)
+        self.agent.engine.complete(Arc::new(request), self.guardrails, self.agent.trace.turn(&self.run, self.turns))
     }
 
     /// The limit that the run has reached, if any.

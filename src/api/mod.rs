@@ -6,6 +6,7 @@ pub mod openai;
 
 pub mod anthropic;
 pub mod responses;
+pub mod session;
 
 use bytes::Bytes;
 
@@ -36,6 +37,9 @@ pub trait Dialect: Sync {
 
 /// Writes the answer to one request, whole or as frames.
 pub trait Encoder: Send {
+    /// Takes over what is known of the request once its headers were read too.
+    fn order(&mut self, _request: &Request) {}
+
     /// The JSON of a whole answer.
     fn whole(&self, reply: &Reply) -> Bytes;
 

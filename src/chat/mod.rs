@@ -4,6 +4,7 @@
 //! client's own spelling.
 
 pub mod call;
+pub mod canonical;
 pub mod event;
 pub mod id;
 pub mod message;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::{CallRecord, Usage};
+use super::{CallRecord, Usage, call::Rejected};
 
 /// The history of one answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -129,6 +129,12 @@ pub struct Attempt {
     /// What the reply cost. For the trace.
     #[serde(skip)]
     pub usage: Usage,
+    /// The backend gave no reply. For the trace.
+    #[serde(skip)]
+    pub refused: bool,
+    /// The calls that were wrong. For the trace.
+    #[serde(skip)]
+    pub rejected: Vec<Rejected>,
 }
 
 /// What a reply can have wrong.

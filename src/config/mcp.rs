@@ -1,6 +1,6 @@
 //! `[mcp]`: the MCP servers, their tools and the limits of a run.
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 use toml::Value;
 
@@ -35,7 +35,8 @@ pub(super) fn tools(keys: &mut Keys<'_>, file: &mcp_servers::File) -> tools::Con
         changed: keys.take("mcp.changed_tools", Changed::Withhold, |value| {
             units::word(value, &[("report", Changed::Report), ("withhold", Changed::Withhold)])
         }),
-        pins: None,
+        // Nowhere: where a service may write is the operator's to say.
+        pins: keys.take("mcp.pins", None, |value| units::text(value).map(|path| Some(PathBuf::from(path)))),
         // Four times what a model could read.
         message_bytes_max: keys.take("mcp.max_message", 4 << 20, units::bytes),
         // Some 8,000 tokens: more fills the context of a small model.

@@ -10,6 +10,8 @@ mod kind;
 mod mcp;
 pub mod mcp_servers;
 pub mod resolve;
+mod store;
+mod trace;
 pub mod units;
 
 pub use self::keys::Problem;

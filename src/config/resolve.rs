@@ -16,13 +16,13 @@ use super::{
     keys::{Keys, Problem},
     mcp,
     mcp_servers::{self, Search},
-    units,
+    trace as trace_keys, units,
 };
 use crate::{
     agent,
     backend::router,
     inference::{self, Constrain, Guardrails, OnText, Reasoning, RetrySampling, ToolArguments, history::Replay},
-    server, store, tools, upstream,
+    server, store, tools, trace, upstream,
 };
 
 /// What the command line says.
@@ -53,6 +53,8 @@ pub struct Config {
     pub agent: agent::Config,
     /// What outlives a request.
     pub store: store::Config,
+    /// What is written of runs.
+    pub trace: trace::Config,
     /// The log.
     pub log: Log,
 }
@@ -130,8 +132,8 @@ fn resolve(keys: &mut Keys<'_>, search: Search<'_>) -> Config {
         tools: mcp::tools(keys, &servers_file),
         servers_file,
         agent: mcp::agent(keys),
-        // Conversations and lists of tools of a busy day.
-        store: store::Config { bytes_max: keys.take("store.max_memory", 64 << 20, units::bytes) },
+        store: super::store::resolve(keys),
+        trace: trace_keys::resolve(keys),
         log: Log {
             level: keys.take("log.level", "info".to_owned(), log_level),
             format: keys

@@ -1,6 +1,6 @@
 //! The attempts of one turn: ask, judge, correct, ask again, until there is an answer or the retries are used up.
 
-use std::{sync::Arc, time::Instant};
+use std::sync::Arc;
 
 use async_stream::try_stream;
 use bytes::Bytes;
@@ -25,6 +25,7 @@ use crate::{
         Event, FinishReason, Message, Meta, Reply, Report, Request, ToolChoice, Usage,
         report::{Attempt, Fault, Guardrail, Truncation},
     },
+    trace,
 };
 
 /// Asks one backend under the guardrails.
@@ -46,13 +47,14 @@ impl Engine {
     }
 
     /// The events of the answer to `request`: one complete reply, each text as soon as it is certain. `Settled` comes first where
-    /// nothing was certain before the end. Ends after the first error. Dropping it ends the upstream call.
+    /// nothing was certain before the end. Ends after the first error. Dropping it ends the upstream call. `turn` is told of every attempt.
     pub fn complete(
         self: &Arc<Self>,
         request: Arc<Request>,
         guardrails: Guardrails,
+        turn: trace::Turn,
     ) -> impl Stream<Item = Result<Event, Error>> + Send + use<> {
-        let mut attempts = Attempts::new(Arc::clone(self), request, guardrails);
+        let mut attempts = Attempts { turn, ..Attempts::new(Arc::clone(self), request, guardrails) };
         try_stream! {
             loop {
                 let prompt = attempts.prompt();
@@ -100,8 +102,8 @@ struct Attempts {
     started: bool,
     /// Whether text of an earlier reply was shown.
     goes_on: bool,
-    /// When the model was asked last.
-    asked: Instant,
+    /// What traces the attempts.
+    turn: trace::Turn,
     /// Whether the form of the reply that is awaited is forced.
     is_forced: bool,
     /// Whether the backend refused to force a form in this request.
@@ -143,7 +145,7 @@ impl Attempts {
             meta: None,
             started: false,
             goes_on: false,
-            asked: Instant::now(),
+            turn: trace::Turn::default(),
             is_forced: false,
             is_unforced: false,
             is_reduced: false,
@@ -167,7 +169,7 @@ impl Attempts {
         };
         let form = self.form();
         self.is_forced = form.is_some();
-        self.asked = Instant::now();
+        self.turn.ask();
         let served = if self.goes_on { self.served.bound() } else { self.served.clone() };
         let sampling = resample::sampling(&self.request, self.engine.config.retry_sampling, self.history.len());
         let (request, corrections) = (Arc::clone(&self.request), self.corrections.clone());
@@ -216,6 +218,17 @@ impl Attempts {
     /// The answer, or `None` when the model is to be asked again. Fails when the backend failed, or when the model was asked often enough
     /// and calls wrongly still.
     fn judge(&mut self, outcome: Outcome) -> Result<Option<(Answer, Hold)>, Error> {
+        let earlier = self.history.len();
+        let failed = outcome.reply.as_ref().err().map(Error::with_cause);
+        let judged = self.weigh(outcome);
+        let note = self.history.get(earlier).filter(|note| !note.refused);
+        // A refusal that is itself a reply has been judged as one.
+        let failed = failed.filter(|_| note.is_none());
+        self.turn.end(note, failed.as_deref(), matches!(judged, Ok(None)));
+        judged
+    }
+
+    fn weigh(&mut self, outcome: Outcome) -> Result<Option<(Answer, Hold)>, Error> {
         let Outcome { reply, stuck, hold } = outcome;
         let shown = hold.shown();
         let reply = match reply {
@@ -241,7 +254,7 @@ impl Attempts {
         self.usage += reply.usage;
         self.notice_truncation(reply.usage);
         self.meta.get_or_insert_with(|| reply.meta.clone());
-        let mut note = Attempt { forced: self.is_forced, latency: self.asked.elapsed(), usage: reply.usage, ..Attempt::default() };
+        let mut note = Attempt { forced: self.is_forced, latency: self.turn.elapsed(), usage: reply.usage, ..Attempt::default() };
         let correction = match judge::judge(reply, stuck, Terms { shown, ..self.terms() }, &mut note) {
             Verdict::Accept(answer) => {
                 self.history.push(note);
@@ -305,7 +318,11 @@ impl Attempts {
         let refused = matches!(&error, Error::Backend(backend::Error::Status(refusal)) if matches!(refusal.status, 400 | 413));
         let text = self.fallback.take().filter(|_| refused);
         let Some(text) = text else { return Err(error) };
-        self.history.push(Attempt { detail: Some("the backend refused the corrected prompt".to_owned()), ..Attempt::default() });
+        self.history.push(Attempt {
+            refused: true,
+            detail: Some("the backend refused the corrected prompt".to_owned()),
+            ..Attempt::default()
+        });
         self.exhausted = true;
         Ok(text)
     }

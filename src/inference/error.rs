@@ -24,6 +24,17 @@ pub enum Error {
     },
 }
 
+impl Error {
+    /// What went wrong with its cause, for the trace.
+    pub(super) fn with_cause(&self) -> String {
+        let said = match self {
+            Self::Backend(backend::Error::Status(refusal)) => refusal.body.message.clone(),
+            _ => std::error::Error::source(self).map(ToString::to_string),
+        };
+        said.map_or_else(|| self.to_string(), |said| format!("{self}: {said}"))
+    }
+}
+
 impl From<Error> for Problem {
     fn from(error: Error) -> Self {
         match error {

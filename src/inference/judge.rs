@@ -10,7 +10,9 @@ use super::{
     validate::{self, Finding},
 };
 use crate::chat::{
-    Call, FinishReason, Message, Reply, ToolChoice, id,
+    Call, FinishReason, Message, Reply, ToolChoice,
+    call::Rejected,
+    id,
     reply::PARAGRAPH,
     report::{Attempt, Fault},
 };
@@ -241,10 +243,12 @@ fn judge_calls(mut reply: Reply, said: Option<Answer>, terms: Terms<'_>, note: &
         calls.push((call, judged));
     }
     let made = calls.iter().filter(|(call, _)| !terms.offer.is_respond(&call.name)).take(terms.shown.calls);
-    if let Some((_, Judged::Bad(complaint))) = made.into_iter().find(|(_, judged)| matches!(judged, Judged::Bad(_))) {
+    if let Some(bad @ (_, Judged::Bad(complaint))) = made.into_iter().find(|(_, judged)| matches!(judged, Judged::Bad(_))) {
+        note.rejected.extend(rejected(bad));
         return Verdict::Correct(Correction::of_shown(complaint.what.clone()));
     }
     drop_what_need_not_be_right(&mut calls, terms);
+    note.rejected = calls.iter().filter(|(call, _)| !terms.offer.is_respond(&call.name)).filter_map(rejected).collect();
     drop_what_came_too_late(&mut calls, terms, note);
     let complaints = calls.iter().filter_map(|(_, judged)| match judged {
         Judged::Bad(complaint) => Some(complaint),
@@ -258,6 +262,13 @@ fn judge_calls(mut reply: Reply, said: Option<Answer>, terms: Terms<'_>, note: &
     let had_several_calls = calls.iter().filter(|(call, _)| !terms.offer.is_respond(&call.name)).count() > 1;
     let messages = nudge::for_calls(&reply.content, calls.into_iter().map(|(call, judged)| (call, judged.complaint())));
     Verdict::Correct(Correction { fault, detail, messages, tool, had_several_calls, fallback: said })
+}
+
+/// What the trace tells of a wrong call.
+fn rejected((call, judged): &(Call, Judged)) -> Option<Rejected> {
+    let Judged::Bad(complaint) = judged else { return None };
+    let is_unknown = complaint.fault == Fault::UnknownTool;
+    Some(Rejected { tool: call.name.clone(), arguments: call.arguments.clone(), is_unknown, error: complaint.what.clone() })
 }
 
 impl Judged {

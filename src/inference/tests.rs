@@ -10,6 +10,7 @@ use super::{Config, Constrain, Engine, Error, Guardrails, OnText, Reasoning, Ret
 use crate::{
     backend::{Backend, Events, Prompt},
     chat::{Call, Event, FinishReason, Meta, Reply, Request, Tool, ToolChoice, Usage},
+    trace,
 };
 
 /// Says one scripted reply a call, the last for ever.
@@ -128,7 +129,8 @@ fn answer(replies: &[Said], size: usize, mixed: bool, request: &Request, config:
     let script = Script(Mutex::new(replies.iter().map(|reply| reply.events(size, mixed)).collect()));
     let engine = Arc::new(Engine::new(Arc::new(script), config.clone()));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-    let events: Vec<Result<Event, Error>> = runtime.block_on(engine.complete(Arc::new(request.clone()), Guardrails::ALL).collect());
+    let events: Vec<Result<Event, Error>> =
+        runtime.block_on(engine.complete(Arc::new(request.clone()), Guardrails::ALL, trace::Turn::default()).collect());
     let mut reply = Reply::default();
     let (mut begun, mut ended, mut settled) = (0, 0, 0);
     for event in events {

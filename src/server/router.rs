@@ -4,7 +4,7 @@ use hyper::{Method, Request, Response, body::Incoming};
 
 use super::{State, body, reply, routes};
 use crate::{
-    api::{Dialect, anthropic::Messages, openai::ChatCompletions, responses::Responses},
+    api::{Dialect, anthropic::Messages, openai::ChatCompletions, responses::Responses, session::Session},
     chat::{Problem, problem::Kind},
 };
 
@@ -13,6 +13,8 @@ pub(super) fn dialect(path: &str) -> &'static dyn Dialect {
     match path {
         path if is_below(path, &[MESSAGES]) => &Messages,
         path if is_below(path, &RESPONSES) => &Responses,
+        CHAT => &Session { stream: false },
+        CHAT_STREAM => &Session { stream: true },
         _ => &ChatCompletions,
     }
 }
@@ -27,6 +29,9 @@ const MESSAGES: &str = "/v1/messages";
 const COUNT_TOKENS: &str = "/v1/messages/count_tokens";
 /// Where clients of OpenAI's Responses ask.
 const RESPONSES: [&str; 2] = ["/v1/responses", "/responses"];
+/// Where those ask who leave the tools to toolgate.
+const CHAT: &str = "/chat";
+const CHAT_STREAM: &str = "/chat/stream";
 
 /// Answers `request`, or says why not.
 pub(super) async fn route(state: &State, request: Request<Incoming>) -> Result<Response<reply::Body>, Problem> {
@@ -42,6 +47,11 @@ pub(super) async fn route(state: &State, request: Request<Incoming>) -> Result<R
         path if path.starts_with("/v1/messages/") => Err(nothing_at(&request, path)),
         path if RESPONSES.contains(&path) && request.method() == Method::POST => routes::chat::complete(state, &Responses, request).await,
         path if RESPONSES.contains(&path) => Err(wrong_method("POST")),
+        CHAT | CHAT_STREAM if request.method() == Method::POST => {
+            let stream = request.uri().path() == CHAT_STREAM;
+            routes::chat::complete(state, &Session { stream }, request).await
+        }
+        CHAT | CHAT_STREAM => Err(wrong_method("POST")),
         path if is_below(path, &RESPONSES) => {
             let message = format!("There is nothing at {} {path}: responses are not stored here.", request.method());
             // A connection with an unread body on it cannot be used again, and some clients try.
@@ -50,12 +60,16 @@ pub(super) async fn route(state: &State, request: Request<Incoming>) -> Result<R
         }
         "/health/live" if get => Ok(routes::health::live()),
         "/health" | "/health/ready" if get => Ok(routes::health::ready(state).await),
+        "/tools" if get => routes::tools::list(state, request.uri().query()),
+        "/metrics" if get => Ok(routes::metrics::show(state)),
         "/models" | "/v1/models" if get => routes::models::list(state, request).await,
         path @ ("/props" | "/slots") if get => {
             let path = path.to_owned();
             routes::forward::to(state, request, &path).await
         }
-        "/health" | "/health/ready" | "/health/live" | "/models" | "/props" | "/slots" => Err(wrong_method("GET, HEAD")),
+        "/health" | "/health/ready" | "/health/live" | "/models" | "/props" | "/slots" | "/tools" | "/metrics" => {
+            Err(wrong_method("GET, HEAD"))
+        }
         path if path.starts_with("/v1/models/") => {
             let name = path.trim_start_matches("/v1/models/").to_owned();
             routes::models::one(state, request, &name).await

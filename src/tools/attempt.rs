@@ -87,10 +87,9 @@ impl Toolbox {
             () = proposal.progress.closed() => return Err(Error::Left),
             place = tokio::time::timeout_at(proposal.deadline.into(), server.place()) => place.map_err(|_| Error::Late)?.map_err(Error::Busy)?,
         };
-        let view = server.view();
-        let connection = view.connection.as_ref().filter(|connection| !connection.is_closed());
+        let connection = self.connection(server).await.filter(|connection| !connection.is_closed());
         let Some(connection) = connection else {
-            let why = view.reason.clone().unwrap_or_else(|| "it is not connected".to_owned());
+            let why = server.view().reason.clone().unwrap_or_else(|| "it is not connected".to_owned());
             return Err(Error::Call(mcp::Error::Unreachable(why)));
         };
         let Some(passage) = server.enter() else { return Err(Error::Resting) };

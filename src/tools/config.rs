@@ -5,7 +5,10 @@ use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 use hyper::Uri;
 
 use super::selector;
-use crate::{resilience::breaker, secret::Template};
+use crate::{
+    resilience::breaker,
+    secret::{Secret, Template},
+};
 
 /// Everything about MCP servers and their tools.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -141,6 +144,17 @@ pub enum Policy {
     Deny,
 }
 
+impl Policy {
+    /// The word in the configuration.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Allow => "allow",
+            Self::Ask => "ask",
+            Self::Deny => "deny",
+        }
+    }
+}
+
 /// What becomes of a tool whose definition changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Changed {
@@ -157,4 +171,46 @@ pub enum Images {
     Note,
     /// As content of the tool's message, for backends that take it there.
     Content,
+}
+
+impl Server {
+    /// Its credentials as they are now: what `variables` fill into its environment and its headers, and headers that hold theirs as it is.
+    pub fn credentials(&self, variables: &Variables) -> Vec<Secret> {
+        let (env, headers) = match &self.transport {
+            Transport::Stdio { env, .. } => (Some(env), None),
+            Transport::Http { headers, .. } => (None, Some(headers)),
+        };
+        let filled = env.into_iter().chain(headers).flat_map(BTreeMap::values);
+        let names = filled.flat_map(Template::required).filter(|name| !PLACES.contains(name));
+        let written = headers.into_iter().flat_map(BTreeMap::values).filter(|template| template.required().next().is_none());
+        names
+            .filter_map(|name| variables.0(name))
+            .chain(written.map(|template| template.text().to_owned()))
+            .map(|it| Secret::new(&it))
+            .collect()
+    }
+}
+
+/// Variables that hold no secret, and whose value stands in many a message.
+const PLACES: [&str; 5] = ["HOME", "PATH", "PWD", "TMPDIR", "USER"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_credentials_of_a_server_are_known() {
+        let template = |(name, text): (&str, &str)| (name.to_owned(), Template::new(text));
+        let env = [("TOKEN", "a ${ONE} b"), ("ROOT", "${HOME}/x"), ("LEVEL", "literal-of-env")].map(template).into();
+        let headers = [("Authorization", "Bearer ${TWO}"), ("X-Key", "literal-key")].map(template).into();
+        let variables = Variables(Arc::new(|name| Some(format!("value-of-{name}"))));
+        let known = |transport| {
+            let timeout = Duration::from_secs(1);
+            let server = Server { id: "s".to_owned(), transport, tags: Vec::new(), concurrent_max: 1, timeout };
+            server.credentials(&variables).iter().map(|secret| secret.expose().to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(known(Transport::Stdio { command: "c".to_owned(), args: Vec::new(), env, cwd: None }), ["value-of-ONE"]);
+        let http = Transport::Http { url: Template::new("http://a"), headers, allow_link_local: false };
+        assert_eq!(known(http), ["value-of-TWO", "literal-key"]);
+    }
 }

@@ -19,7 +19,6 @@ use std::{
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 
-pub use super::canonical::arguments_hash;
 use super::{
     Toolbox,
     attempt::{self, Error},
@@ -30,6 +29,7 @@ use super::{
     output,
     selector::{self, Candidate, Question, Rule, Selection},
 };
+pub use crate::chat::canonical::arguments_hash;
 use crate::chat::{CallRecord, call::NO_SERVER};
 
 /// A call as the model made it.

@@ -4,7 +4,6 @@
 //! it. rmcp stays in `mcp`.
 
 mod attempt;
-mod canonical;
 pub mod catalog;
 pub mod config;
 pub mod definition;
@@ -18,7 +17,7 @@ pub mod server;
 mod supervise;
 
 use std::{
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -30,12 +29,13 @@ pub use self::catalog::{Ask, Entry, Offer, Snapshot};
 pub use self::config::Config;
 pub use self::execute::{Chosen, Outcome, Proposal};
 use self::{
+    catalog::{cached::Cache, lists::Lists, pins::Pins},
     config::Policy,
     definition::Definition,
     selector::Selector,
-    server::{Server, State},
+    server::{Server, State, View},
 };
-use crate::{chat::Servers, resilience::tasks::Tasks};
+use crate::{chat::Servers, resilience::tasks::Tasks, store::Store};
 
 /// All servers and their tools.
 #[derive(Debug)]
@@ -43,6 +43,10 @@ pub struct Toolbox {
     config: Arc<Config>,
     servers: Vec<Arc<Server>>,
     catalog: ArcSwap<Snapshot>,
+    /// What the catalog is made of. Held while it is made, so that the last list counts.
+    lists: Mutex<Lists>,
+    pins: Arc<Pins>,
+    cache: Cache,
     selector: Selector,
     tasks: Tasks,
     begun: Instant,
@@ -59,6 +63,9 @@ pub struct Health {
     pub state: State,
     /// How many tools it has.
     pub tools: usize,
+    /// How many of them are not what they were when they were first seen.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub changed: usize,
     /// The phase of its breaker.
     pub breaker: &'static str,
     /// Why it is not better.
@@ -70,21 +77,38 @@ pub struct Health {
 const CLOSE_GRACE: Duration = Duration::from_secs(5);
 
 impl Toolbox {
-    /// A toolbox whose servers are not connected before [`Self::start`].
-    pub fn new(config: Config, tasks: Tasks) -> Arc<Self> {
+    /// A toolbox whose servers are not connected before [`Self::start`]. Their lists are kept in `store`.
+    pub fn new(config: Config, tasks: Tasks, store: Arc<Store>) -> Arc<Self> {
         let servers = config.servers.iter().map(|server| Arc::new(Server::new(server.clone(), config.breaker))).collect();
-        let selector = Selector::new(config.embedder.clone());
-        let config = Arc::new(config);
-        Arc::new(Self { config, servers, catalog: ArcSwap::default(), selector, tasks, begun: Instant::now(), changed: Notify::new() })
+        Arc::new(Self {
+            servers,
+            catalog: ArcSwap::default(),
+            lists: Mutex::new(Lists::new(config.changed)),
+            pins: Arc::new(Pins::load(config.pins.clone())),
+            cache: Cache::new(store, config.stale_after),
+            selector: Selector::new(config.embedder.clone()),
+            config: Arc::new(config),
+            tasks,
+            begun: Instant::now(),
+            changed: Notify::new(),
+        })
     }
 
     /// Begins to connect to the servers, one task each. They end when the tasks do.
     pub fn start(self: &Arc<Self>) {
+        if self.pins.has_file() {
+            self.tasks.spawn(Arc::clone(self).keep_pins());
+        }
         for server in &self.servers {
             let (own, server) = (Arc::clone(self), Arc::clone(server));
             let tasks = self.tasks.clone();
             self.tasks.spawn(async move {
-                let renew = || own.renew();
+                own.recall(&server).await;
+                let saved = Mutex::new(None);
+                let renew = || {
+                    own.renew();
+                    own.save(&server, &saved);
+                };
                 tokio::select! {
                     () = supervise::supervise(Arc::clone(&server), Arc::clone(&own.config), renew) => {}
                     () = tasks.ending() => {
@@ -127,14 +151,27 @@ impl Toolbox {
         self.catalog.load_full()
     }
 
+    /// The catalog as it is now, without waiting for anybody.
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        self.catalog.load_full()
+    }
+
+    /// The servers, the first ones preferred.
+    pub fn servers(&self) -> &[Arc<Server>] {
+        &self.servers
+    }
+
     /// How the servers are.
     pub fn health(&self) -> Vec<Health> {
+        let catalog = self.catalog.load();
         let health = |server: &Arc<Server>| {
             let view = server.view();
+            let changed = catalog.tools().iter().filter(|tool| tool.changed && *tool.definition.server == *server.config.id);
             Health {
                 server: server.config.id.clone(),
                 state: view.state,
                 tools: view.tools.len(),
+                changed: changed.count(),
                 breaker: server.phase().as_str(),
                 reason: view.reason.clone(),
             }
@@ -153,17 +190,86 @@ impl Toolbox {
         rule.map_or(Policy::Allow, |approval| approval.policy)
     }
 
-    /// Makes a new catalog of what the servers have now.
+    /// Makes a new catalog of what the servers have now, where that is something else than before.
     fn renew(&self) {
-        let views = self.servers.iter().map(|server| server.view());
-        let tools = views.flat_map(|view| view.tools.iter().map(|tool| (Arc::new(tool.clone()), self.policy(tool))).collect::<Vec<_>>());
-        self.catalog.store(Arc::new(Snapshot::new(tools.collect(), self.config.overlaps.clone())));
+        // Whole after any panic: a list that was not looked at is looked at next time.
+        let mut lists = self.lists.lock().unwrap_or_else(PoisonError::into_inner);
+        let views = self.servers.iter().map(|server| Arc::clone(&server.view().tools));
+        if let Some(tools) = lists.take(views, &self.pins, |tool| self.policy(tool)) {
+            self.catalog.store(Arc::new(Snapshot::new(tools, self.config.overlaps.clone())));
+        }
+        drop(lists);
         self.changed.notify_waiters();
+    }
+
+    /// The connection to `server`. Waits a while at the start, where its tools are known and it is not reached yet.
+    async fn connection(&self, server: &Server) -> Option<mcp::Connection> {
+        let until = self.begun + self.config.start_timeout;
+        loop {
+            let changed = self.changed.notified();
+            let view = server.view();
+            let is_awaited = view.connection.is_none() && matches!(view.state, State::Starting | State::Stale);
+            if !is_awaited || Instant::now() >= until {
+                return view.connection.clone();
+            }
+            // After it, whatever there is.
+            let _ = tokio::time::timeout_at(until.into(), changed).await;
+        }
+    }
+
+    /// Offers the tools that `server` had when it was last listed, until it is reached.
+    async fn recall(&self, server: &Server) {
+        let Some(cached) = self.cache.load(&server.config).await else { return };
+        let listed = Instant::now().checked_sub(cached.age);
+        let reason = Some(format!("not reached yet; its tools were listed {} s ago", cached.age.as_secs()));
+        server.publish(View { state: State::Stale, reason, tools: cached.tools.into(), listed, connection: None });
+        self.renew();
+    }
+
+    /// Keeps the list of `server` where it is newer than what was `saved`.
+    fn save(&self, server: &Arc<Server>, saved: &Mutex<Option<Instant>>) {
+        let view = server.view();
+        let mut saved = saved.lock().unwrap_or_else(PoisonError::into_inner);
+        if view.connection.is_none() || view.listed == *saved {
+            return;
+        }
+        *saved = view.listed;
+        let (cache, server) = (self.cache.clone(), Arc::clone(server));
+        self.tasks.spawn(async move { cache.save(&server.config, &view.tools).await });
+    }
+
+    /// Keeps the file of the pins and this process of one mind, until the end.
+    async fn keep_pins(self: Arc<Self>) {
+        loop {
+            let is_last = tokio::select! {
+                () = self.pins.unsaved() => false,
+                () = tokio::time::sleep(PINS_EVERY) => false,
+                () = self.tasks.ending() => true,
+            };
+            let pins = Arc::clone(&self.pins);
+            // Fails when the process ends.
+            let is_other = tokio::task::spawn_blocking(move || pins.sync()).await.unwrap_or_default();
+            if is_other {
+                self.lists.lock().unwrap_or_else(PoisonError::into_inner).forget();
+                self.renew();
+            }
+            if is_last {
+                break;
+            }
+        }
     }
 }
 
+/// How often the file of the pins is looked at: whoever accepted a change waits for it.
+const PINS_EVERY: Duration = Duration::from_secs(2);
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_zero(count: &usize) -> bool {
+    *count == 0
+}
+
 /// Whether `text` is what `pattern` says, where `*` stands for any characters.
-fn matches(pattern: &str, text: &str) -> bool {
+pub fn matches(pattern: &str, text: &str) -> bool {
     let Some((before, after)) = pattern.split_once('*') else { return pattern == text };
     let Some(rest) = text.strip_prefix(before) else { return false };
     let ends = rest.char_indices().map(|(at, _)| at).chain([rest.len()]);

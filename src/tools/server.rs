@@ -59,6 +59,9 @@ pub enum State {
 }
 
 impl State {
+    /// All of them.
+    pub const ALL: [Self; 6] = [Self::Starting, Self::Ready, Self::Empty, Self::Stale, Self::AuthNeeded, Self::Broken];
+
     /// The word in answers and metrics.
     pub fn as_str(self) -> &'static str {
         match self {

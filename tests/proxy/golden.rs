@@ -1,12 +1,13 @@
-//! Whole exchanges from files: `tests/golden/*.json` hold a request (with its `path`, where that is not the usual one) and the backend's replies, the snapshot beside them what went
-//! upstream and what came back. Adding a case is adding a file; `INSTA_UPDATE=always` writes its snapshot.
+//! Whole exchanges from files: `tests/golden/*.json` hold a request (with its `path`, where that is not the usual one), the backend's replies
+//! and the tools of MCP servers by their id (`servers`), the snapshot beside them what went upstream and what came back. Adding a case is adding a file; `INSTA_UPDATE=always` writes its snapshot.
 
 use std::path::Path;
 
 use serde_json::{Value, json};
 
 use crate::{
-    harness::{Proxy, Recorded, Reply, Upstream, events, frames},
+    harness::{Proxy, Recorded, Reply, Upstream, events, frames, mcp},
+    mcp::chat_dialect,
     responses,
 };
 
@@ -32,7 +33,8 @@ async fn every_case_is_answered_as_written_down() {
 
 async fn play(case: &Value) -> Value {
     let upstream = Upstream::saying(case["replies"].as_array().unwrap().iter().map(reply)).await;
-    let proxy = Proxy::start(&upstream).await;
+    let servers = case["servers"].as_object().into_iter().flatten().map(|(id, tools)| mcp::server(id, tools.clone()));
+    let proxy = Proxy::start_with(&upstream, mcp::with_servers(servers)).await;
     let headers: Vec<_> =
         case["headers"].as_object().into_iter().flatten().map(|(name, value)| (name.as_str(), value.as_str().unwrap())).collect();
     let path = case["path"].as_str().unwrap_or("/v1/chat/completions");
@@ -40,11 +42,12 @@ async fn play(case: &Value) -> Value {
     let body = match (answer.header("content-type"), path) {
         ("text/event-stream", "/v1/messages") => Value::from(frames(&answer.body)),
         ("text/event-stream", "/v1/responses") => Value::from(responses::events(&answer.body)),
+        ("text/event-stream", "/chat/stream") => Value::from(chat_dialect::events(&answer.body)),
         ("text/event-stream", _) => Value::from(events(&answer.body)),
         _ => answer.json(),
     };
     let sent: Vec<_> = upstream.requests().iter().map(Recorded::json).collect();
-    let sent = attempts(&sent);
+    let sent = if case["servers"].is_object() { turns(&sent) } else { attempts(&sent) };
     let ours: Value = answer.headers.iter().filter(|(name, _)| is_ours(name.as_str())).map(header).collect();
     let mut outcome = json!({"upstream": sent, "answer": {"status": answer.status, "headers": ours, "body": body}});
     redact(&mut outcome, &mut Vec::new());
@@ -70,6 +73,11 @@ fn attempts(sent: &[Value]) -> Value {
         told.push(json!({"messages added": added, "forced": names}));
     }
     Value::from(told)
+}
+
+/// The first request whole; of each later one the messages, since a new turn leaves out what corrected the one before.
+fn turns(sent: &[Value]) -> Value {
+    sent.iter().enumerate().map(|(at, sent)| if at == 0 { sent.clone() } else { json!({"messages": sent["messages"]}) }).collect()
 }
 
 /// `{"text": …}`, `{"calls": [[name, arguments], …]}` or `{"status": …, "error": …}`, with `thinking`, `saying` and `finish` beside them.
@@ -105,6 +113,11 @@ fn redact(value: &mut Value, seen: &mut Vec<String>) {
         Value::Object(fields) => {
             if let Some(at) = fields.get_mut("completed_at").filter(|at| at.is_number()) {
                 *at = Value::from("now");
+            }
+            for (name, now) in [("timestamp", json!("now")), ("latency_ms", json!("some"))] {
+                if let Some(at) = fields.get_mut(name) {
+                    *at = now;
+                }
             }
             fields.values_mut().for_each(|field| redact(field, seen));
         }

@@ -24,6 +24,8 @@ mod llama_server;
 
 mod openai_servers;
 
+mod trace;
+
 mod errors;
 
 mod guardrails;

@@ -11,6 +11,7 @@
 #   parts.sh agents          a folder of commands: the coding agents of tests/clients/agents/package-lock.json, which are claude, cline,
 #                            codex, opencode and qwen, and the node that runs some of them; 1.7 GB
 #   parts.sh mcp-conformance a folder of commands: the suite of tests/real/mcp/conformance/package-lock.json and the node that runs it
+#   parts.sh redis-server    a redis-server binary      REDIS_SERVER, then PATH, then Debian's packages, unpacked into the cache
 #   parts.sh cargo           a cargo that has the crates of tests/clients/async-openai/Cargo.lock
 #
 # What was fetched stays in ${XDG_CACHE_HOME:-~/.cache}/toolgate and is used again. A part is made under a temporary name and
@@ -285,6 +286,32 @@ mcp_conformance() {
   echo "$commands"
 }
 
+# Debian's, without being installed: a start of it finds the two libraries that few machines have beside it.
+redis_server() {
+  if [ -n "${REDIS_SERVER:-}" ]; then echo "$REDIS_SERVER"; return; fi
+  if type -P redis-server; then return; fi
+  local made=$cache/redis-server package
+  lock redis-server
+  if [ ! -x "$made/start" ]; then
+    { type -P apt-get && type -P dpkg; } >/dev/null || { say "no redis-server on PATH, REDIS_SERVER is not set, and this is no Debian"; return 1; }
+    say "no redis-server on PATH and REDIS_SERVER is not set: fetching Debian's, once"
+    scratch
+    mkdir "$work/packages" "$work/redis"
+    (cd "$work/packages" && apt-get download --quiet redis-server redis-tools libjemalloc2 liblzf1 >&2)
+    for package in "$work"/packages/*.deb; do dpkg -x "$package" "$work/redis"; done
+    cat >"$work/redis/start" <<'START'
+#!/usr/bin/env bash
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+libraries=$(dirname "$(find "$here/usr/lib" -name 'liblzf.so.1' | head -n 1)")
+LD_LIBRARY_PATH=$libraries exec "$here/usr/bin/redis-server" "$@"
+START
+    chmod +x "$work/redis/start"
+    "$work/redis/start" --version >&2 || { say "the redis-server that was fetched does not start"; return 1; }
+    mv -T "$work/redis" "$made"
+  fi
+  echo "$made/start"
+}
+
 # Cargo keeps what it fetched in a cache of its own, and locks it.
 cargo() {
   command cargo fetch --quiet --locked --target host-tuple --manifest-path "$clients/async-openai/Cargo.toml" >&2
@@ -300,6 +327,7 @@ case ${1:-} in
   node) node ;;
   agents) agents ;;
   mcp-conformance) mcp_conformance ;;
+  redis-server) redis_server ;;
   cargo) cargo ;;
-  *) say "usage: parts.sh llama-server | model | ollama | ollama-models | python | node | agents | mcp-conformance | cargo"; exit 2 ;;
+  *) say "usage: parts.sh llama-server | model | ollama | ollama-models | python | node | agents | mcp-conformance | redis-server | cargo"; exit 2 ;;
 esac

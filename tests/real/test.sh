@@ -146,6 +146,13 @@ if [ -z "$cargo" ]; then
 else
   cargo_group "Rust client, scripted answers" clients/async-openai
 fi
+redis=$(part redis-server)
+if [ -z "$redis" ] || [ -z "$cargo" ]; then
+  skip "no redis-server or no cargo (see above)" "real Redis"
+else
+  # Its tests are not among those that are counted: cargo writes no report of them.
+  group "real Redis" env REDIS_SERVER="$redis" "$cargo" test --quiet --manifest-path "$tests/../Cargo.toml" --test proxy real_redis -- --ignored
+fi
 # Each of these tests starts a scripted backend and a toolgate of its own.
 if [ -z "$python" ] || [ -z "$agents" ]; then
   skip "no Python with the clients or no agents (see above)" "agents, scripted answers"

@@ -26,9 +26,10 @@ pub(in crate::server) async fn complete(
     body::refuse_encoded(&head.headers)?;
     let guardrails = headers::guardrails(&head.headers, state.agent.guardrails())?;
     let body = body::collect(incoming, &state.config).await?;
-    let (mut request, encoder) = dialect.decode(&body, headers::explain(&head.headers))?;
+    let (mut request, mut encoder) = dialect.decode(&body, headers::explain(&head.headers))?;
     request.credential = headers::credential(&head.headers);
     headers::order(&head, &mut request)?;
+    encoder.order(&request);
     if dialect.is_native() {
         request.query = head.uri.query().map(str::to_owned);
     }

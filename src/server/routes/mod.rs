@@ -4,4 +4,6 @@ pub(super) mod chat;
 pub(super) mod count_tokens;
 pub(super) mod forward;
 pub(super) mod health;
+pub(super) mod metrics;
 pub(super) mod models;
+pub(super) mod tools;

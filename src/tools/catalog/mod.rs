@@ -1,14 +1,28 @@
 //! All known tools as one list, and what of it one request is offered.
 //!
-//! A snapshot is made whenever a server's list changed; a request takes one and keeps it to its end.
+//! A snapshot is made whenever a server's list changed; a request takes one and keeps it to its end. Names, merged schemas and their JSON
+//! are made with the snapshot: an offer that nothing is special about costs nothing, and one that is special puts ready parts together.
 
+pub mod cached;
+pub mod lists;
+mod merge;
 mod name;
+mod offer;
+pub mod pins;
 
-use std::{collections::HashSet, fmt::Write, sync::Arc};
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
 use bytes::Bytes;
-use serde_json::value::RawValue;
 
+pub use self::name::qualified;
+pub use self::offer::Offer;
+use self::offer::Part;
 use super::{
     config::{Named, Policy},
     definition::Definition,
@@ -18,16 +32,46 @@ use crate::chat::{self, Servers};
 /// The tools of all servers at one moment.
 #[derive(Debug, Default)]
 pub struct Snapshot {
-    /// Every tool that may be offered, with who decides about it; the first server's first.
-    tools: Vec<(Arc<Definition>, Policy)>,
+    /// Every tool, the first server's first.
+    tools: Vec<Listed>,
+    /// What the model knows as one, in the order of the tools.
+    groups: Vec<Group>,
+    /// Which of them has a name.
+    names: HashMap<String, usize>,
+    /// What is offered to who has no tools of its own and may use all.
+    whole: Offer,
+    /// Tools that the configuration calls alternatives of each other.
     overlaps: Vec<Vec<Named>>,
 }
 
-/// What one request is offered, in the order that the model sees.
-#[derive(Debug, Clone, Default)]
-pub struct Offer {
-    /// The tools.
-    pub entries: Vec<Entry>,
+/// A tool in the catalog.
+#[derive(Debug, Clone)]
+pub struct Listed {
+    /// What its server says of it.
+    pub definition: Arc<Definition>,
+    /// Who decides whether it is run.
+    pub policy: Policy,
+    /// What its definition hashes to.
+    pub hash: Arc<str>,
+    /// Whether that is not what it was when it was first seen, or last accepted.
+    pub changed: bool,
+    /// Whether the model does not see it for that.
+    pub withheld: bool,
+}
+
+/// The tools of one name.
+#[derive(Debug)]
+struct Group {
+    /// Their name for the model, where the client has no tool of that name.
+    name: String,
+    /// All of them.
+    members: Vec<usize>,
+    /// Those that may be offered, the preferred ones first.
+    candidates: Vec<Arc<Definition>>,
+    /// Those of other names that the configuration calls alternatives of them.
+    alternatives: Vec<Arc<Definition>>,
+    /// How it is shown; not at all where there are no candidates.
+    part: Option<Arc<Part>>,
 }
 
 /// One tool that the model sees, and who may serve a call of it.
@@ -54,10 +98,55 @@ pub struct Ask<'a> {
     pub seen: &'a [String],
 }
 
+/// One entry of the catalog for people and programs: tools that are not offered too.
+#[derive(Debug)]
+pub struct Row<'a> {
+    /// The name for the model.
+    pub name: &'a str,
+    /// What the model is told of it; `None` where it is told nothing.
+    pub shown: Option<&'a Entry>,
+    /// The tools of that name, the preferred ones first. Never empty.
+    pub tools: Vec<&'a Listed>,
+}
+
+// === impl Listed ===
+
+impl Listed {
+    fn may_be_offered(&self) -> bool {
+        self.policy != Policy::Deny && !self.withheld
+    }
+}
+
+impl From<(Arc<Definition>, Policy)> for Listed {
+    /// A tool as it is when it is first seen.
+    fn from((definition, policy): (Arc<Definition>, Policy)) -> Self {
+        let hash = definition.hash().into();
+        Self { definition, policy, hash, changed: false, withheld: false }
+    }
+}
+
+// === impl Snapshot ===
+
 impl Snapshot {
-    /// A snapshot of `tools`, whose servers come in the order in which they are preferred.
-    pub fn new(tools: Vec<(Arc<Definition>, Policy)>, overlaps: Vec<Vec<Named>>) -> Self {
-        Self { tools, overlaps }
+    /// A snapshot of `tools`, whose servers come in the order in which they are preferred. Of two that a server gives one name the first
+    /// counts.
+    pub fn new(tools: Vec<impl Into<Listed>>, overlaps: Vec<Vec<Named>>) -> Self {
+        let mut known = HashSet::new();
+        let tools = tools.into_iter().map(Into::into);
+        let tools: Vec<Listed> =
+            tools.filter(|tool: &Listed| known.insert((Arc::clone(&tool.definition.server), tool.definition.name.clone()))).collect();
+        let mut groups = groups(&tools);
+        for group in &mut groups {
+            let usable = group.members.iter().filter_map(|at| tools.get(*at)).filter(|tool| tool.may_be_offered());
+            group.candidates = usable.map(|tool| Arc::clone(&tool.definition)).collect();
+        }
+        add_alternatives(&mut groups, &tools, &overlaps);
+        for group in groups.iter_mut().filter(|group| !group.candidates.is_empty()) {
+            group.part = Some(Arc::new(Part::new(group.name.clone(), group.candidates.clone(), &group.alternatives)));
+        }
+        let whole = Offer::of(groups.iter().filter_map(|group| group.part.clone()).collect());
+        let names = groups.iter().enumerate().map(|(at, group)| (group.name.clone(), at)).collect();
+        Self { tools, groups, names, whole, overlaps }
     }
 
     /// How many there are.
@@ -70,86 +159,121 @@ impl Snapshot {
         self.tools.is_empty()
     }
 
-    /// Every tool, with who decides about it.
-    pub fn tools(&self) -> &[(Arc<Definition>, Policy)] {
+    /// Every tool.
+    pub fn tools(&self) -> &[Listed] {
         &self.tools
+    }
+
+    /// Every tool by its name for the model.
+    pub fn rows(&self) -> impl Iterator<Item = Row<'_>> {
+        self.groups.iter().map(|group| Row {
+            name: &group.name,
+            shown: group.part.as_ref().map(|part| part.entry.as_ref()),
+            tools: group.members.iter().filter_map(|at| self.tools.get(*at)).collect(),
+        })
     }
 
     /// What `ask` is offered: one entry a name, in the order of the servers unless the conversation had another.
     pub fn offer(&self, ask: Ask<'_>) -> Offer {
-        let may_use = |definition: &&(Arc<Definition>, Policy)| match ask.servers {
-            Servers::Attached => definition.1 != Policy::Deny,
-            Servers::Off => false,
-            Servers::Only(ids) => definition.1 != Policy::Deny && ids.iter().any(|id| **id == *definition.0.server),
+        let clashes: HashSet<usize> = ask.taken.iter().filter_map(|tool| self.names.get(&tool.name).copied()).collect();
+        let offer = match ask.servers {
+            Servers::Off => return Offer::default(),
+            Servers::Attached if clashes.is_empty() => self.whole.clone(),
+            Servers::Attached => self.special(ask, &clashes, |_| true),
+            Servers::Only(ids) => self.special(ask, &clashes, |definition| ids.iter().any(|id| **id == *definition.server)),
         };
-        let usable: Vec<&Arc<Definition>> = self.tools.iter().filter(may_use).map(|(definition, _)| definition).collect();
-        let mut entries: Vec<Entry> = Vec::new();
-        let mut names: HashSet<String> = HashSet::new();
-        for definition in &usable {
-            if entries.iter().any(|entry| entry.candidates.iter().any(|known| known.name == definition.name)) {
-                continue;
-            }
-            let mut shown = name::legal(&definition.name);
-            if ask.taken.iter().any(|tool| tool.name == shown) || names.contains(&shown) {
-                shown = name::qualified(&definition.server, &definition.name);
-            }
-            names.insert(shown.clone());
-            let candidates = usable.iter().filter(|other| other.name == definition.name).map(|other| Arc::clone(other)).collect();
-            entries.push(Entry { name: shown, description: definition.description.clone(), schema: definition.schema.clone(), candidates });
-        }
-        for entry in &mut entries {
-            self.add_overlapping(entry, &usable);
-        }
-        // Stable: what the conversation has not seen keeps its order, behind what it has.
-        entries.sort_by_key(|entry| ask.seen.iter().position(|seen| *seen == entry.name).unwrap_or(usize::MAX));
-        Offer { entries }
+        offer.in_the_order_of(ask.seen)
     }
 
-    /// The tools that the configuration calls alternatives of `entry`.
-    fn add_overlapping(&self, entry: &mut Entry, usable: &[&Arc<Definition>]) {
-        let is = |named: &Named, definition: &Definition| named.server == *definition.server && named.tool == definition.name;
-        let groups = self.overlaps.iter().filter(|group| group.iter().any(|named| entry.candidates.iter().any(|known| is(named, known))));
-        let others: Vec<_> = groups.flatten().filter_map(|named| usable.iter().find(|definition| is(named, definition))).collect();
-        for other in others {
-            if !entry.candidates.iter().any(|known| Arc::ptr_eq(known, other)) {
-                entry.candidates.push(Arc::clone(other));
+    /// What `may_use` leaves, with other names for those that clash with the client's own.
+    fn special(&self, ask: Ask<'_>, clashes: &HashSet<usize>, may_use: impl Fn(&Definition) -> bool) -> Offer {
+        let mut given: HashSet<String> = HashSet::new();
+        let mut parts = Vec::new();
+        for (at, group) in self.groups.iter().enumerate() {
+            let Some(part) = &group.part else { continue };
+            let all = || group.candidates.iter().chain(&group.alternatives);
+            if !clashes.contains(&at) && all().all(|definition| may_use(definition)) {
+                parts.push(Arc::clone(part));
+                continue;
+            }
+            let usable = |definitions: &[Arc<Definition>]| -> Vec<Arc<Definition>> {
+                definitions.iter().filter(|definition| may_use(definition)).cloned().collect()
+            };
+            let candidates = usable(&group.candidates);
+            let Some(first) = candidates.first() else { continue };
+            let mut name = group.name.clone();
+            if clashes.contains(&at) {
+                let is_taken =
+                    |name: &str| self.names.contains_key(name) || given.contains(name) || ask.taken.iter().any(|tool| tool.name == name);
+                name = name::free(qualified(&first.server, &first.name), is_taken);
+                given.insert(name.clone());
+            }
+            let mut alternatives = usable(&group.alternatives);
+            // What is left may be no alternative of what is left.
+            alternatives.retain(|other| {
+                let mut around = self.overlaps.iter().filter(|overlap| has(overlap, other));
+                around.any(|overlap| candidates.iter().any(|candidate| has(overlap, candidate)))
+            });
+            parts.push(Arc::new(Part::new(name, candidates, &alternatives)));
+        }
+        Offer::of(parts)
+    }
+}
+
+/// The tools by their names, which become names that the model may see: legal, and no two the same.
+fn groups(tools: &[Listed]) -> Vec<Group> {
+    let mut members: Vec<Vec<usize>> = Vec::new();
+    let mut by_name: HashMap<&str, usize> = HashMap::new();
+    for (at, tool) in tools.iter().enumerate() {
+        let group = *by_name.entry(&tool.definition.name).or_insert(members.len());
+        match members.get_mut(group) {
+            Some(group) => group.push(at),
+            None => members.push(vec![at]),
+        }
+    }
+    // What a tool is called where its own name is taken, or where the client is asked about it, is no other's name either.
+    let full_names: HashSet<String> = tools.iter().map(|tool| qualified(&tool.definition.server, &tool.definition.name)).collect();
+    let mut taken: HashSet<String> = name::RESERVED.iter().map(|name| (*name).to_owned()).collect();
+    let mut groups = Vec::new();
+    for members in members {
+        let Some(first) = members.first().and_then(|at| tools.get(*at)) else { continue };
+        let definition = &first.definition;
+        let mut name = name::legal(&definition.name);
+        if taken.contains(&name) || full_names.contains(&name) {
+            name = name::free(qualified(&definition.server, &definition.name), |name| taken.contains(name));
+        }
+        taken.insert(name.clone());
+        groups.push(Group { name, members, candidates: Vec::new(), alternatives: Vec::new(), part: None });
+    }
+    groups
+}
+
+/// Gives each group the tools of other names that the configuration calls alternatives of its own.
+fn add_alternatives(groups: &mut [Group], tools: &[Listed], overlaps: &[Vec<Named>]) {
+    let usable: HashMap<(&str, &str), &Arc<Definition>> = match overlaps {
+        [] => return,
+        _ => tools.iter().filter(|tool| tool.may_be_offered()).map(|tool| (key(&tool.definition), &tool.definition)).collect(),
+    };
+    for group in groups {
+        for overlap in overlaps {
+            if !group.candidates.iter().any(|candidate| has(overlap, candidate)) {
+                continue;
+            }
+            for other in overlap.iter().filter_map(|named| usable.get(&(&*named.server, &*named.tool))) {
+                let is_known = |known: &Arc<Definition>| Arc::ptr_eq(known, other);
+                if !group.candidates.iter().any(is_known) && !group.alternatives.iter().any(is_known) {
+                    group.alternatives.push(Arc::clone(other));
+                }
             }
         }
     }
 }
 
-impl Offer {
-    /// The tool that the model knows as `name`.
-    pub fn find(&self, name: &str) -> Option<&Entry> {
-        self.entries.iter().find(|entry| entry.name == name)
-    }
+/// Whether `overlap` names `definition`.
+fn has(overlap: &[Named], definition: &Definition) -> bool {
+    overlap.iter().any(|named| (&*named.server, &*named.tool) == key(definition))
+}
 
-    /// The tools as a request has them.
-    pub fn tools(&self) -> impl Iterator<Item = chat::Tool> {
-        self.entries.iter().map(|entry| chat::Tool { name: entry.name.clone(), parameters: entry.schema.clone() })
-    }
-
-    /// `client`, a JSON array of tools or nothing, with these behind it. The client's keep their bytes.
-    pub fn json(&self, client: &[u8]) -> Bytes {
-        let own = serde_json::from_slice::<Option<Vec<&RawValue>>>(client).ok().flatten().unwrap_or_default();
-        let mut json = String::from("[");
-        let part = |json: &mut String| {
-            if json.len() > 1 {
-                json.push(',');
-            }
-        };
-        for tool in own {
-            part(&mut json);
-            json.push_str(tool.get());
-        }
-        for entry in &self.entries {
-            part(&mut json);
-            let (name, description) = (serde_json::Value::from(&*entry.name), serde_json::Value::from(&*entry.description));
-            let schema = String::from_utf8_lossy(&entry.schema);
-            // Writing to a string cannot fail.
-            let _ = write!(json, r#"{{"type":"function","function":{{"name":{name},"description":{description},"parameters":{schema}}}}}"#);
-        }
-        json.push(']');
-        json.into()
-    }
+fn key(definition: &Definition) -> (&str, &str) {
+    (&definition.server, &definition.name)
 }

@@ -16,7 +16,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use bytes::Bytes;
 use rmcp::{
     model::{CallToolRequestParams, PaginatedRequestParams, Tool},
     service::{ClientServiceExt, RoleClient, RunningService, ServiceExt},
@@ -30,7 +29,7 @@ pub use self::handler::News;
 pub use self::output::{Output, Part};
 use super::{
     config::{self, Transport, Variables},
-    definition::{Annotations, Definition},
+    definition::{self, Annotations, Definition},
 };
 
 /// A connection to one server. Cloning it shares the connection.
@@ -152,8 +151,7 @@ fn definition(server: &Arc<str>, tool: Tool) -> Definition {
         server: Arc::clone(server),
         name: tool.name.into_owned(),
         description: tool.description.or(tool.title.map(Cow::Owned)).unwrap_or_default().into_owned(),
-        // A map of JSON values always serialises.
-        schema: serde_json::to_vec(&*tool.input_schema).map(Bytes::from).unwrap_or_default(),
+        schema: definition::schema(Arc::unwrap_or_clone(tool.input_schema)),
         annotations,
     }
 }

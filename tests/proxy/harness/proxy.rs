@@ -10,6 +10,7 @@ use toolgate::{
     resilience::tasks::Tasks,
     server,
     tools::{Health, Toolbox},
+    trace::Sink,
 };
 
 use super::{Answer, Client, PATIENCE, Upstream, client::Streaming};
@@ -55,6 +56,8 @@ impl Proxy {
     pub(crate) async fn start_from(file: &str, change: impl FnOnce(&mut Config)) -> Self {
         let (mut config, problems) = config::from_text(file, &HashMap::new());
         assert_eq!(problems, []);
+        // Tests write into no folder but their own.
+        config.trace.sink = Sink::Off;
         change(&mut config);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();

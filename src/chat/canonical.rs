@@ -5,14 +5,17 @@ use std::fmt::Write;
 use serde_json::{Number, Value};
 use sha2::{Digest, Sha256};
 
-use super::definition::hex;
-
 /// SHA-256 of the canonical JSON of `arguments`, 64 hexadecimal digits. The form is that of RFC 8785: keys in the order of their UTF-16
 /// code units, nothing between tokens, numbers as ECMAScript writes them. Other than there, whole numbers beyond 2⁵³ keep all digits.
 pub fn arguments_hash(arguments: &Value) -> String {
     let mut text = String::new();
     write_value(&mut text, arguments);
-    hex(&Sha256::digest(text.as_bytes()))
+    let mut hash = String::with_capacity(64);
+    for byte in Sha256::digest(text.as_bytes()) {
+        // Writing to a string cannot fail.
+        let _ = write!(hash, "{byte:02x}");
+    }
+    hash
 }
 
 fn write_value(text: &mut String, value: &Value) {

@@ -1,0 +1,137 @@
+//! A run, and one turn of it: the attempts of a model as they are made.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use super::{
+    Recorder,
+    line::{self, Told},
+};
+use crate::{
+    chat::{
+        CallRecord, Request,
+        call::{NO_SERVER, Rejected},
+        canonical::arguments_hash,
+        report::Attempt,
+    },
+    secret::Secret,
+};
+
+/// Which run a record belongs to.
+#[derive(Debug, Clone, Default)]
+pub struct Run {
+    /// The request's id.
+    pub request_id: String,
+    /// The conversation's.
+    pub session_id: String,
+    /// The model that was asked for.
+    pub model: String,
+    /// Whether the run is a rehearsal.
+    pub dry_run: bool,
+    /// The caller's credential, which no line holds.
+    pub credential: Option<Secret>,
+    /// The tools that the client runs itself, where toolgate runs others. Where toolgate runs none, wrong calls are the client's too.
+    pub clients_tools: Option<Vec<String>>,
+}
+
+/// A longer id or name is cut: clients choose them.
+const NAME_BYTES_MAX: usize = 256;
+
+impl Run {
+    /// The run of `request` in the conversation `session_id`.
+    pub fn new(request: &Request, session_id: &str) -> Self {
+        let short = |text: &str| line::head(text, NAME_BYTES_MAX).to_owned();
+        Self {
+            request_id: short(&request.id),
+            session_id: short(session_id),
+            model: short(&request.model),
+            dry_run: request.dry_run,
+            credential: request.credential.clone(),
+            clients_tools: None,
+        }
+    }
+}
+
+/// Takes the attempts at one turn: a model is asked, and asked again. Dropped while one is awaited, it tells that it was cancelled.
+#[derive(Debug, Default)]
+pub struct Turn {
+    recorder: Recorder,
+    run: Arc<Run>,
+    number: usize,
+    attempt: u32,
+    asked: Option<Instant>,
+}
+
+/// What is said of an attempt that was given up because nobody waits for it any more.
+const CANCELLED: &str = "cancelled";
+/// The selection rule of a tool that nobody has.
+const NO_CANDIDATE: &str = "no-candidate";
+
+impl Turn {
+    pub(super) fn new(recorder: &Recorder, run: &Arc<Run>, number: usize) -> Self {
+        Self { recorder: recorder.clone(), run: Arc::clone(run), number, attempt: 0, asked: None }
+    }
+
+    /// The model is asked.
+    pub fn ask(&mut self) {
+        self.attempt += 1;
+        self.asked = Some(Instant::now());
+    }
+
+    /// How long the model has been asked for.
+    pub fn elapsed(&self) -> Duration {
+        self.asked.map(|asked| asked.elapsed()).unwrap_or_default()
+    }
+
+    /// The attempt has ended: with a reply of which `note` tells, or with `error`. With `asks_again`, the model is told what was wrong.
+    pub fn end(&mut self, note: Option<&Attempt>, error: Option<&str>, asks_again: bool) {
+        for call in note.map(|note| note.rejected.as_slice()).unwrap_or_default() {
+            self.reject(call, asks_again);
+        }
+        self.tell(Told { note, error });
+    }
+
+    /// Takes a call that was wrong and not run. With `is_told`, the model was told so.
+    fn reject(&self, call: &Rejected, is_told: bool) {
+        if !self.run.clients_tools.as_ref().is_some_and(|clients| !clients.contains(&call.tool)) {
+            return;
+        }
+        // What is no JSON is told as text.
+        let (hash, arguments) = match serde_json::from_str(&call.arguments) {
+            Ok(arguments) => (arguments_hash(&arguments), arguments),
+            Err(_) => (String::new(), call.arguments.as_str().into()),
+        };
+        let record = CallRecord {
+            server: NO_SERVER.to_owned(),
+            tool: call.tool.clone(),
+            arguments_hash: hash,
+            arguments: Some(arguments),
+            dry_run: self.run.dry_run,
+            selection_rule: if call.is_unknown { NO_CANDIDATE } else { "" },
+            error: Some(call.error.clone()),
+            corrective_retry: is_told,
+            ..CallRecord::default()
+        };
+        self.recorder.call(&self.run, &record);
+    }
+
+    fn tell(&mut self, told: Told<'_>) {
+        let latency = self.elapsed();
+        if self.asked.take().is_some() && self.recorder.is_on() {
+            let line = line::attempt(&self.run, (self.number, self.attempt), ms(latency), told);
+            self.recorder.send(line);
+        }
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.tell(Told { note: None, error: Some(CANCELLED) });
+    }
+}
+
+fn ms(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
