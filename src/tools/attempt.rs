@@ -89,6 +89,7 @@ impl Toolbox {
         };
         let connection = self.connection(server).await.filter(|connection| !connection.is_closed());
         let Some(connection) = connection else {
+            server.refresh();
             let why = server.view().reason.clone().unwrap_or_else(|| "it is not connected".to_owned());
             return Err(Error::Call(mcp::Error::Unreachable(why)));
         };

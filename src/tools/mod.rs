@@ -73,9 +73,6 @@ pub struct Health {
     pub reason: Option<String>,
 }
 
-/// How long the connections get to close at the end.
-const CLOSE_GRACE: Duration = Duration::from_secs(5);
-
 impl Toolbox {
     /// A toolbox whose servers are not connected before [`Self::start`]. Their lists are kept in `store`.
     pub fn new(config: Config, tasks: Tasks, store: Arc<Store>) -> Arc<Self> {
@@ -100,8 +97,7 @@ impl Toolbox {
             self.tasks.spawn(Arc::clone(self).keep_pins());
         }
         for server in &self.servers {
-            let (own, server) = (Arc::clone(self), Arc::clone(server));
-            let tasks = self.tasks.clone();
+            let (own, server, config, tasks) = (Arc::clone(self), Arc::clone(server), Arc::clone(&self.config), self.tasks.clone());
             self.tasks.spawn(async move {
                 own.recall(&server).await;
                 let saved = Mutex::new(None);
@@ -109,14 +105,7 @@ impl Toolbox {
                     own.renew();
                     own.save(&server, &saved);
                 };
-                tokio::select! {
-                    () = supervise::supervise(Arc::clone(&server), Arc::clone(&own.config), renew) => {}
-                    () = tasks.ending() => {
-                        if let Some(connection) = &server.view().connection {
-                            connection.close(CLOSE_GRACE).await;
-                        }
-                    }
-                }
+                supervise::supervise(Arc::clone(&server), config, tasks, renew).await;
             });
         }
     }
@@ -148,6 +137,8 @@ impl Toolbox {
             // After it, whatever there is.
             let _ = tokio::time::timeout_at(until.into(), changed).await;
         }
+        // What is known answers at once; what is more is learned behind it.
+        self.servers.iter().filter(|server| server.view().state == State::Stale).for_each(|server| server.refresh());
         self.catalog.load_full()
     }
 

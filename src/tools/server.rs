@@ -7,6 +7,7 @@ use std::{
 
 use arc_swap::ArcSwap;
 use serde::Serialize;
+use tokio::sync::Notify;
 
 use super::{config, definition::Definition, mcp};
 use crate::resilience::{
@@ -22,6 +23,8 @@ pub struct Server {
     view: ArcSwap<View>,
     breaker: Mutex<Breaker>,
     bulkhead: Bulkhead,
+    /// Told when somebody wants to know more of it than is known.
+    wanted: Notify,
 }
 
 /// What is known of a server at one moment.
@@ -50,7 +53,7 @@ pub enum State {
     Ready,
     /// It is connected and has no tools.
     Empty,
-    /// Its tools are known from long ago, or it is not connected at the moment.
+    /// Its tools are known, but only from long ago, or from a connection that is gone.
     Stale,
     /// It wants a credential that it did not get.
     AuthNeeded,
@@ -83,7 +86,7 @@ impl Server {
     pub fn new(config: config::Server, breaker: breaker::Config) -> Self {
         let places = bulkhead::Config { inside_max: config.concurrent_max, waiting_max: WAITING_MAX, wait_max: config.timeout };
         let view = ArcSwap::from_pointee(View::default());
-        Self { config, view, breaker: Mutex::new(Breaker::new(breaker)), bulkhead: Bulkhead::new(places) }
+        Self { config, view, breaker: Mutex::new(Breaker::new(breaker)), bulkhead: Bulkhead::new(places), wanted: Notify::new() }
     }
 
     /// What is known of it now.
@@ -94,6 +97,16 @@ impl Server {
     /// Makes `view` what is known.
     pub(super) fn publish(&self, view: View) {
         self.view.store(Arc::new(view));
+    }
+
+    /// Asks for it to be looked at: connected where it is not, its tools listed where it is. However often it is asked for, it is done once.
+    pub fn refresh(&self) {
+        self.wanted.notify_one();
+    }
+
+    /// Ready once it is to be looked at.
+    pub(super) async fn wanted(&self) {
+        self.wanted.notified().await;
     }
 
     /// Whether it can be expected to answer: connected, and not left alone by its breaker.
@@ -143,8 +156,12 @@ impl Passage<'_> {
     /// Tells the breaker whether the server and the way to it `worked`.
     pub(super) fn tell(mut self, worked: bool) {
         self.is_told = true;
-        let mut breaker = self.server.breaker();
-        if worked { breaker.succeeded() } else { breaker.failed(Instant::now()) }
+        if worked {
+            self.server.breaker().succeeded();
+        } else {
+            self.server.breaker().failed(Instant::now());
+            self.server.refresh();
+        }
     }
 }
 

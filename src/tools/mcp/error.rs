@@ -8,8 +8,8 @@ use rmcp::{
     transport::{DynamicTransportError, streamable_http_client::StreamableHttpError},
 };
 
-/// How an answer that was not read is told from the server's own errors on its way through rmcp. No number that JSON-RPC or MCP use.
-pub(super) const UNREADABLE: ErrorCode = ErrorCode(-31_999);
+/// Our own word for an answer that was too long to be read; the message is the limit. No server has reason to send it.
+pub(super) const TOO_LONG: ErrorCode = ErrorCode(-31_998);
 
 /// Split by what the caller does next: call again, be content with not knowing, or tell the model.
 #[derive(Debug, thiserror::Error)]
@@ -36,12 +36,18 @@ pub enum Error {
     /// The connection broke: the call may have been carried out.
     #[error("the connection to the server broke")]
     Lost,
+    /// The server went away before it answered: the call may have been carried out.
+    #[error("the server went away before it answered: {0}")]
+    Gone(String),
     /// No answer in time: the call may have been carried out.
-    #[error("no answer within {} s", .0.as_secs_f64())]
+    #[error("no answer within {} s", tenths(*.0))]
     Timeout(Duration),
     /// The server refused the call, in its own words.
     #[error("{0}")]
     Refused(String),
+    /// There is an answer, longer than what is read of one. A second one would be as long.
+    #[error("its answer is longer than the {0} bytes that are read of one; ask for less")]
+    TooLong(String),
     /// The server does not speak as it should.
     #[error("the server broke the protocol: {0}")]
     Protocol(String),
@@ -66,7 +72,7 @@ impl Error {
 
     /// Whether it is the way to the server that failed, or the server itself, and not this call.
     pub fn is_transport(&self) -> bool {
-        !matches!(self, Self::Refused(_))
+        !matches!(self, Self::Refused(_) | Self::TooLong(_))
     }
 
     /// One word for traces.
@@ -77,8 +83,10 @@ impl Error {
             Self::Expired => "session_expired",
             Self::Status { .. } => "http_status",
             Self::Lost => "lost",
+            Self::Gone(_) => "gone",
             Self::Timeout(_) => "timeout",
             Self::Refused(_) => "refused",
+            Self::TooLong(_) => "too_long",
             Self::Protocol(_) => "protocol",
         }
     }
@@ -89,10 +97,11 @@ const TOO_MANY_REQUESTS: u16 = 429;
 impl From<ServiceError> for Error {
     fn from(error: ServiceError) -> Self {
         match error {
-            ServiceError::McpError(error) if error.code == UNREADABLE => Self::Protocol(error.message.into_owned()),
+            ServiceError::McpError(error) if error.code == TOO_LONG => Self::TooLong(error.message.into_owned()),
             ServiceError::McpError(error) => Self::Refused(error.message.into_owned()),
             ServiceError::TransportSend(error) => Self::from(error),
-            ServiceError::TransportClosed | ServiceError::Cancelled { .. } => Self::Lost,
+            ServiceError::TransportClosed => Self::Lost,
+            ServiceError::Cancelled { reason } => Self::Refused(reason.unwrap_or_else(|| "the server cancelled it".to_owned())),
             ServiceError::Timeout { timeout } => Self::Timeout(timeout),
             other => Self::Protocol(other.to_string()),
         }
@@ -130,5 +139,21 @@ impl From<StreamableHttpError<Self>> for Error {
             StreamableHttpError::TransportChannelClosed | StreamableHttpError::UnexpectedEndOfStream => Self::Lost,
             other => Self::Protocol(other.to_string()),
         }
+    }
+}
+
+/// In seconds, to a tenth: what is left of a deadline is an odd number.
+fn tenths(time: Duration) -> f64 {
+    (time.as_secs_f64() * 10.0).round() / 10.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_told_in_tenths() {
+        assert_eq!(Error::Timeout(Duration::from_micros(2_999_988)).to_string(), "no answer within 3 s");
+        assert_eq!(Error::Timeout(Duration::from_millis(250)).to_string(), "no answer within 0.3 s");
     }
 }

@@ -61,3 +61,24 @@ fn part(block: ContentBlock) -> Part {
         _ => Part::Note("content of an unknown kind".to_owned()),
     }
 }
+
+/// `text` on one line, cut where it is longer than `bytes_max`.
+pub(super) fn clipped(text: &str, bytes_max: usize) -> String {
+    let line: String = text.trim().chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    if line.len() <= bytes_max {
+        return line;
+    }
+    let head = line.get(..line.floor_char_boundary(bytes_max)).unwrap_or_default();
+    format!("{head}…")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_told_is_one_short_line() {
+        assert_eq!(clipped(" a\nb\r\n: c ", 20), "a b  : c");
+        assert_eq!(clipped("ääää", 5), "ää…");
+    }
+}

@@ -21,8 +21,8 @@ pub(crate) struct Proxy {
     /// A client that keeps its connections.
     pub(crate) client: Client,
     stop: Option<oneshot::Sender<()>>,
-    tasks: Tasks,
-    toolbox: Option<Arc<Toolbox>>,
+    pub(crate) tasks: Tasks,
+    pub(crate) toolbox: Option<Arc<Toolbox>>,
     serving: JoinSet<usize>,
 }
 

@@ -7,4 +7,6 @@ mod names;
 mod origins;
 mod run;
 mod settings;
+mod stdio;
 mod store;
+mod supervision;
