@@ -47,7 +47,7 @@ pub async fn serve(config: Config) -> anyhow::Result<ExitCode> {
     if let Some(toolbox) = &state.toolbox {
         toolbox.start();
     }
-    let (tasks, trace) = (state.tasks.clone(), state.trace.clone());
+    let (tasks, trace) = (state.tasks.clone(), state.agent.trace().clone());
 
     // 1 stop accepting → 2 let connections finish their request, within the grace → 3 close the connections to MCP servers, end their
     // processes, finish the calls that were sent → 4 write the rest of the trace → 5 cut the rest by leaving.
@@ -104,9 +104,8 @@ pub fn build(config: &Config) -> State {
     let tasks = Tasks::default();
     let store = Arc::new(Store::new(config.store.clone()));
     let toolbox = (!config.tools.servers.is_empty()).then(|| Toolbox::new(config.tools.clone(), tasks.clone(), Arc::clone(&store)));
-    let trace = recorder(config);
-    let agent = Agent::new(engine, toolbox.clone(), store, trace.clone(), config.agent);
-    State { config: config.server.clone(), agent, router, toolbox, tasks, trace }
+    let agent = Agent::new(engine, toolbox.clone(), store, recorder(config), config.agent);
+    State { config: config.server.clone(), agent, router, toolbox, tasks }
 }
 
 /// The trace, as the configuration says, without the credentials that toolgate itself was given.

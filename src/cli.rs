@@ -167,7 +167,9 @@ fn log_servers(config: &Config) {
 }
 
 fn start_log(config: &Config) {
-    let log = tracing_subscriber::fmt().with_env_filter(&config.log.level).with_writer(io::stderr).with_ansi(io::stderr().is_terminal());
+    // rmcp tells of each message at info, with all that it carries. What matters of it is told by `tools::mcp`; a filter may name rmcp.
+    let filter = format!("rmcp=error,{}", config.log.level);
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(io::stderr().is_terminal());
     match config.log.format {
         LogFormat::Text => log.init(),
         LogFormat::Json => log.json().init(),

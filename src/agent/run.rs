@@ -17,7 +17,9 @@ pub(super) fn recorded(events: impl Stream<Item = Result<Event, Error>> + Send +
     let mut record = Record { outcome: Outcome::Cancelled, attempts: 0, guardrail: "", begun: Instant::now(), trace };
     Box::pin(events.map(move |event| {
         record.note(&event);
-        event.map_err(Problem::from)
+        let event = event.map_err(Problem::from);
+        record.count(&event);
+        event
     }))
 }
 
@@ -39,6 +41,18 @@ enum Outcome {
 }
 
 impl Record {
+    /// Counts the replies that it took.
+    fn count(&self, event: &Result<Event, Problem>) {
+        let report = match event {
+            Ok(Event::Settled(report)) => Some(report),
+            Err(problem) => problem.report.as_deref(),
+            Ok(_) => None,
+        };
+        if let Some(report) = report {
+            self.trace.metrics().attempts(report);
+        }
+    }
+
     fn note<E: std::fmt::Display>(&mut self, event: &Result<Event, E>) {
         match event {
             Ok(Event::Settled(report)) => {

@@ -16,7 +16,7 @@ mod routes;
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 pub use self::listener::serve;
-use crate::{agent::Agent, backend::Router, resilience::tasks::Tasks, tools::Toolbox, trace::Recorder};
+use crate::{agent::Agent, backend::Router, resilience::tasks::Tasks, tools::Toolbox};
 
 /// The settings of the edge.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,6 +51,4 @@ pub struct State {
     pub toolbox: Option<Arc<Toolbox>>,
     /// What goes on beside the requests.
     pub tasks: Tasks,
-    /// What is written of runs.
-    pub trace: Recorder,
 }

@@ -87,8 +87,8 @@ impl Toolbox {
             () = proposal.progress.closed() => return Err(Error::Left),
             place = tokio::time::timeout_at(proposal.deadline.into(), server.place()) => place.map_err(|_| Error::Late)?.map_err(Error::Busy)?,
         };
-        let connection = self.connection(server).await.filter(|connection| !connection.is_closed());
-        let Some(connection) = connection else {
+        let connection = self.connection(server, proposal.deadline).await;
+        let Some(connection) = connection.filter(|connection| !connection.is_closed()) else {
             server.refresh();
             let why = server.view().reason.clone().unwrap_or_else(|| "it is not connected".to_owned());
             return Err(Error::Call(mcp::Error::Unreachable(why)));

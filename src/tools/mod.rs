@@ -193,9 +193,9 @@ impl Toolbox {
         self.changed.notify_waiters();
     }
 
-    /// The connection to `server`. Waits a while at the start, where its tools are known and it is not reached yet.
-    async fn connection(&self, server: &Server) -> Option<mcp::Connection> {
-        let until = self.begun + self.config.start_timeout;
+    /// The connection to `server`. Waits a while at the start, where its tools are known and it is not reached yet, until `deadline` at most.
+    async fn connection(&self, server: &Server, deadline: Instant) -> Option<mcp::Connection> {
+        let until = deadline.min(self.begun + self.config.start_timeout);
         loop {
             let changed = self.changed.notified();
             let view = server.view();
@@ -221,7 +221,9 @@ impl Toolbox {
     fn save(&self, server: &Arc<Server>, saved: &Mutex<Option<Instant>>) {
         let view = server.view();
         let mut saved = saved.lock().unwrap_or_else(PoisonError::into_inner);
-        if view.connection.is_none() || view.listed == *saved {
+        // A connection that was not listed yet has the list of before.
+        let is_fresh = view.connection.is_some() && matches!(view.state, State::Ready | State::Empty);
+        if !is_fresh || view.listed == *saved {
             return;
         }
         *saved = view.listed;

@@ -139,7 +139,7 @@ impl<F: Fn()> Supervisor<'_, F> {
     fn lose(&self, error: Option<&Error>) {
         let known = self.server.view();
         let (state, reason) = match error {
-            Some(error) => (state_without(error, &known), Some(error.to_string())),
+            Some(error) => (state_without(error, &known), Some(reason(error))),
             None => (known.state, Some("toolgate is about to end".to_owned())),
         };
         self.publish(View { state, reason, connection: None, ..(*known).clone() });
@@ -166,6 +166,14 @@ impl<F: Fn()> Supervisor<'_, F> {
             () = sleep(wait - floor) => {}
             () = self.server.wanted() => {}
         }
+    }
+}
+
+/// Why a server is not connected: who reads it knows that it is not.
+fn reason(error: &Error) -> String {
+    match error {
+        Error::Unreachable(why) => why.clone(),
+        other => other.to_string(),
     }
 }
 

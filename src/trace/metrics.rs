@@ -130,7 +130,7 @@ impl Metrics {
         }
     }
 
-    /// Counts the replies of one turn.
+    /// Counts the replies that an answer took.
     pub fn attempts(&self, report: &Report) {
         for attempt in &report.attempts {
             let fault = match attempt.fault {

@@ -52,7 +52,7 @@ impl Traced {
             let fields = line.as_object_mut().unwrap();
             let timestamp = fields.remove("timestamp").unwrap();
             let timestamp = timestamp.as_str().unwrap();
-            assert_eq!((timestamp.len(), &timestamp[19..20], &timestamp[26..]), (32, ".", "+00:00"), "{timestamp}");
+            assert_eq!((timestamp.len(), timestamp.get(19..20), timestamp.get(26..)), (32, Some("."), Some("+00:00")), "{timestamp}");
             assert!(chrono::DateTime::parse_from_rfc3339(timestamp).is_ok(), "{timestamp}");
             assert!(fields.remove("latency_ms").unwrap().is_u64());
             assert!(fields.values().all(|value| !value.is_null()), "nulls are left out: {line}");

@@ -95,7 +95,7 @@ impl Turn {
 
     /// Takes a call that was wrong and not run. With `is_told`, the model was told so.
     fn reject(&self, call: &Rejected, is_told: bool) {
-        if !self.run.clients_tools.as_ref().is_some_and(|clients| !clients.contains(&call.tool)) {
+        if self.run.clients_tools.as_ref().is_none_or(|clients| clients.contains(&call.tool)) {
             return;
         }
         // What is no JSON is told as text.

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use toolgate::{config::Config, tools::config::Server, trace::Sink};
 
-use crate::harness::{PATIENCE, Proxy, Reply, Upstream, chat, mcp, paris, question, question_with};
+use crate::harness::{Client, PATIENCE, Proxy, Reply, Upstream, chat, mcp, paris, question, question_with};
 
 /// A file for the trace of one test, not there yet.
 fn file(name: &str) -> PathBuf {
@@ -157,4 +157,25 @@ async fn guarded_requests_without_tools_of_ours_are_traced_and_passed_ones_are_n
     let lines = lines(&path, 3).await;
     assert_eq!(each(&lines, "kind"), ["model_attempt"; 3]);
     assert_eq!(each(&lines, "turn"), [1, 1, 1]);
+}
+
+#[tokio::test]
+async fn the_end_of_the_process_is_the_end_of_the_trace() {
+    let upstream = Upstream::saying([paris()]).await;
+    let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let child = std::process::Command::new(env!("CARGO_BIN_EXE_toolgate"))
+        .args(["serve", "--listen", &address.to_string(), "--backend-url", &format!("http://{}", upstream.address)])
+        .env("TOOLGATE_TRACE_SINK", "-")
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let client = Client::new(address);
+    let listening = async { while tokio::net::TcpStream::connect(address).await.is_err() {} };
+    tokio::time::timeout(PATIENCE, listening).await.expect("it does not listen");
+    let answer = client.send("POST", "/v1/chat/completions", &[], question().to_string()).await;
+    assert!(std::process::Command::new("kill").arg(child.id().to_string()).status().unwrap().success());
+    let output = tokio::task::spawn_blocking(|| child.wait_with_output()).await.unwrap().unwrap();
+    let lines: Vec<Value> = String::from_utf8(output.stdout).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((output.status.code(), lines.len()), (Some(0), 1), "{lines:?}");
+    assert_eq!(lines[0]["request_id"], answer.header("x-request-id"));
 }

@@ -256,13 +256,15 @@ fn is_url(text: &str) -> Result<(), String> {
 }
 
 /// Headers that belong to the transport, whatever a file says.
-const RESERVED: [&str; 9] = [
+const RESERVED: [&str; 11] = [
     "accept",
     "connection",
     "content-length",
     "content-type",
     "host",
     "last-event-id",
+    "mcp-method",
+    "mcp-name",
     "mcp-protocol-version",
     "mcp-session-id",
     "transfer-encoding",

@@ -127,8 +127,9 @@ impl Offer {
     }
 
     /// Adds to `seen`, the names that a conversation was offered in that order, those that it is offered now. What is not there now keeps
-    /// its place, in case that it comes back; of those the first are forgotten when they are many.
-    pub fn remember_in(&self, seen: &mut Vec<String>) {
+    /// its place, in case that it comes back; of those the first are forgotten when they are many. Returns whether `seen` is another now.
+    pub fn remember_in(&self, seen: &mut Vec<String>) -> bool {
+        let length = seen.len();
         let known = seen.iter().filter(|name| self.shown.by_name.contains_key(name.as_str())).count();
         if known < self.entries.len() {
             let before: std::collections::HashSet<&str> = seen.iter().map(String::as_str).collect();
@@ -143,6 +144,8 @@ impl Offer {
                 surplus -= usize::from(goes);
                 !goes
             });
+            return true;
         }
+        seen.len() != length
     }
 }

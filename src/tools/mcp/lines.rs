@@ -85,13 +85,20 @@ struct Scan {
 const WORD_BYTES_MAX: usize = 64;
 
 impl Scan {
-    fn read(&mut self, piece: &[u8]) {
-        for byte in piece {
+    fn read(&mut self, mut piece: &[u8]) {
+        loop {
+            if self.in_string && !self.is_escaped && self.depth != 1 {
+                // Most of a long message is one string deep inside.
+                let end = memchr::memchr2(b'"', b'\\', piece).unwrap_or(piece.len());
+                piece = piece.split_at(end).1;
+            }
+            let Some((byte, rest)) = piece.split_first() else { return };
             if self.in_string {
                 self.read_in_string(*byte);
             } else {
                 self.read_between(*byte);
             }
+            piece = rest;
         }
     }
 

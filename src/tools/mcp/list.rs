@@ -2,13 +2,12 @@
 
 use std::{borrow::Cow, collections::HashSet, sync::Arc};
 
-use bytes::Bytes;
 use rmcp::model::{ClientRequest, ListToolsRequest, ListToolsResult, PaginatedRequestParams, ServerResult, Tool};
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::{Connection, Error};
-use crate::tools::definition::{Annotations, Definition};
+use crate::tools::definition::{self, Annotations, Definition};
 
 /// More pages than this of one list are a server that does not end.
 const PAGES_MAX: usize = 256;
@@ -31,7 +30,7 @@ pub(super) async fn all(connection: &Connection) -> Result<Vec<Definition>, Erro
         let params = PaginatedRequestParams::default().with_cursor(cursor);
         let request = ListToolsRequest { method: Default::default(), params: Some(params), extensions: Default::default() };
         let page = read(server, connection.ask(ClientRequest::ListToolsRequest(request), None).await?)?;
-        if !page.tools.into_iter().all(|tool| list.add(definition(server, tool))) {
+        if !page.tools.into_iter().all(|tool| list.add(described(server, tool))) {
             tracing::warn!(%server, kept = list.tools.len(), "MCP server has too many tools, the rest is left out");
             return Ok(list.tools);
         }
@@ -97,7 +96,7 @@ struct Page {
     next_cursor: Option<String>,
 }
 
-fn definition(server: &Arc<str>, tool: Tool) -> Definition {
+fn described(server: &Arc<str>, tool: Tool) -> Definition {
     let annotations = tool.annotations.as_ref().map_or_else(Annotations::default, |said| Annotations {
         read_only: said.read_only_hint == Some(true),
         idempotent: said.idempotent_hint == Some(true),
@@ -106,8 +105,7 @@ fn definition(server: &Arc<str>, tool: Tool) -> Definition {
         server: Arc::clone(server),
         name: tool.name.into_owned(),
         description: tool.description.or(tool.title.map(Cow::Owned)).unwrap_or_default().into_owned(),
-        // A map of JSON values always serialises.
-        schema: serde_json::to_vec(&*tool.input_schema).map(Bytes::from).unwrap_or_default(),
+        schema: definition::schema(Arc::unwrap_or_clone(tool.input_schema)),
         annotations,
     }
 }

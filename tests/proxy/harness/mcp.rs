@@ -110,6 +110,7 @@ impl Bench {
         let with = with_servers(servers);
         let proxy = Proxy::start_with(&upstream, |config| {
             with(config);
+            config.server.keep_alive = Some(KEEP_ALIVE);
             change(config);
         })
         .await;
@@ -119,8 +120,7 @@ impl Bench {
     /// Lets the model call its tool once. Returns what it reads of the call.
     pub(crate) async fn run(&self) -> String {
         let before = self.upstream.requests().len();
-        let answer = self.proxy.ask(&super::chat()).await.json();
-        assert_eq!(answer["choices"][0]["message"]["content"], "Done.", "{answer}");
+        assert_eq!(answer_of(&self.proxy).await, "Done.");
         let messages = self.upstream.requests()[before + 1].json()["messages"].clone();
         messages.as_array().unwrap().last().unwrap()["content"].as_str().unwrap().to_owned()
     }
@@ -146,6 +146,21 @@ impl Bench {
         eventually(&format!("{state:?}"), || self.health().state == state).await;
     }
 }
+
+/// What the model says when it is asked something, however long its tools take: the answer is kept alive.
+pub(crate) async fn answer_of(proxy: &Proxy) -> String {
+    let mut request = super::chat();
+    request["stream"] = json!(true);
+    let mut answer = proxy.ask_slowly(&request).await;
+    let mut text = Vec::new();
+    while let Some((piece, _)) = answer.next().await {
+        text.extend_from_slice(&piece);
+    }
+    super::text_so_far(std::str::from_utf8(&text).unwrap())
+}
+
+/// How often a run with slow tools gives a sign of life.
+pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(1);
 
 /// More runs than any test makes of one proxy.
 const RUNS_MAX: usize = 300;

@@ -61,8 +61,8 @@ async fn a_server_that_ends_after_each_call_serves_the_next_one() {
     let bench = Bench::calling("go", [mcp::scripted("s", &script(&log, tools, json!({})))], |_| {}).await;
     for run in 1..=4 {
         assert_eq!(bench.run().await, "go {}", "{run}");
-        // The next run begins while it is being started, or even before it is gone.
-        eventually("the call", || log.count("tools/call") == run).await;
+        eventually("the next one", || log.count("tools/list") == run + 1).await;
+        bench.becomes(State::Ready).await;
     }
 }
 
@@ -254,12 +254,14 @@ async fn no_more_calls_are_under_way_than_a_server_takes() {
     // A hundred calls, whichever run they fall to.
     let replies = std::iter::repeat_n(Reply::call("go", "{}"), 100).chain([Reply::call("respond", r#"{"message":"Done."}"#)]);
     let upstream = Upstream::saying(replies).await;
-    let proxy = Proxy::start_with(&upstream, mcp::with_servers([server])).await;
-    let request = chat();
-    let answers = join_all((0..100).map(|_| proxy.ask(&request))).await;
-    for answer in answers {
-        assert_eq!(answer.json()["choices"][0]["message"]["content"], "Done.");
-    }
+    let with = mcp::with_servers([server]);
+    let proxy = Proxy::start_with(&upstream, |config| {
+        with(config);
+        config.server.keep_alive = Some(mcp::KEEP_ALIVE);
+    })
+    .await;
+    let answers = join_all((0..100).map(|_| mcp::answer_of(&proxy))).await;
+    assert!(answers.iter().all(|answer| answer == "Done."), "{answers:?}");
     let under_way = log.lines("calls ");
     assert_eq!(under_way.len(), 100);
     assert_eq!(under_way.iter().max().unwrap(), "2");
