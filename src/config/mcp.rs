@@ -204,9 +204,11 @@ mod tests {
     fn embeddings_may_come_from_elsewhere() {
         assert_eq!(resolved("").unwrap().embedder, embed::Config::Hashing);
         let text = "[mcp.embedder]\nkind = \"openai\"\nurl = \"http://h:1/v1\"\nmodel = \"m\"\napi_key = \"${KEY}\"\ntimeout = \"1s\"";
-        let embed::Config::Remote { url, model, api_key, timeout, .. } = resolved(text).unwrap().embedder else { panic!("hashing") };
-        assert_eq!((url.to_string().as_str(), model.as_str(), timeout), ("http://h:1/", "m", SECOND));
+        let embed::Config::Remote { kind, url, model, api_key, timeout } = resolved(text).unwrap().embedder else { panic!("hashing") };
+        assert_eq!((kind, url.to_string().as_str(), model.as_str(), timeout), (embed::Kind::OpenAi, "http://h:1/", "m", SECOND));
         assert_eq!(api_key.unwrap().bare(), "k");
+        let voyage = resolved(&text.replace("openai", "voyage")).unwrap().embedder;
+        assert!(matches!(voyage, embed::Config::Remote { kind: embed::Kind::Voyage, .. }), "{voyage:?}");
         let problems = resolved("[mcp.embedder]\nkind = \"openai\"").unwrap_err();
         assert_eq!(problems.len(), 2, "{problems:?}");
     }

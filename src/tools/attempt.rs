@@ -9,7 +9,7 @@ use super::{
     Toolbox,
     definition::Definition,
     execute::Proposal,
-    mcp::{self, Output},
+    mcp::{self, Connection, Output},
     server::{Passage, Server},
 };
 use crate::resilience::{breaker::Phase, bulkhead::Full};
@@ -54,6 +54,7 @@ impl Error {
         match self {
             Self::Resting | Self::Busy(_) | Self::Late | Self::Left => false,
             Self::Call(mcp::Error::AuthNeeded(_) | mcp::Error::Protocol(_)) => false,
+            Self::Call(error) if is_callers(error) => false,
             Self::Call(error) => error.never_left() || (error.is_transport() && may_repeat),
         }
     }
@@ -77,8 +78,15 @@ impl Error {
 
 impl Toolbox {
     /// Asks `server` once. The breaker is asked before a place is waited for, so that nobody queues for a server that is left alone, and
-    /// again once there is one, since only a call that is about to be sent may be the trial.
-    pub(super) async fn attempt(&self, server: &Server, definition: &Definition, proposal: &Proposal) -> Result<Output, Error> {
+    /// again once there is one, since only a call that is about to be sent may be the trial. A server that went away is waited for until
+    /// `by`.
+    pub(super) async fn attempt(
+        &self,
+        server: &Server,
+        definition: &Definition,
+        proposal: &Proposal,
+        by: Instant,
+    ) -> Result<Output, Error> {
         if server.phase() == Phase::Open {
             return Err(Error::Resting);
         }
@@ -87,10 +95,13 @@ impl Toolbox {
             () = proposal.progress.closed() => return Err(Error::Left),
             place = tokio::time::timeout_at(proposal.deadline.into(), server.place()) => place.map_err(|_| Error::Late)?.map_err(Error::Busy)?,
         };
-        let connection = self.connection(server, proposal.deadline).await;
-        let Some(connection) = connection.filter(|connection| !connection.is_closed()) else {
-            server.refresh();
-            let why = server.view().reason.clone().unwrap_or_else(|| "it is not connected".to_owned());
+        if Instant::now() >= proposal.deadline {
+            return Err(Error::Late);
+        }
+        let standing = tokio::time::timeout_at(proposal.deadline.into(), self.standing(server, by)).await;
+        let Some(connection) = standing.ok().flatten() else {
+            let view = server.view();
+            let why = view.reason.clone().unwrap_or_else(|| "it is not connected".to_owned());
             return Err(Error::Call(mcp::Error::Unreachable(why)));
         };
         let Some(passage) = server.enter() else { return Err(Error::Resting) };
@@ -101,6 +112,23 @@ impl Toolbox {
         tell(passage, answer.as_ref().err(), had_its_time);
         answer.map_err(Error::Call)
     }
+
+    /// The connection to `server`, as soon as there is one that stands, until `by`.
+    async fn standing(&self, server: &Server, by: Instant) -> Option<Connection> {
+        if server.view().connection.is_none() {
+            // Somebody waits for it now.
+            server.refresh();
+        }
+        loop {
+            let changed = self.changed.notified();
+            let standing = self.connection(server, by).await.filter(|connection| !connection.is_closed());
+            if standing.is_some() || Instant::now() >= by {
+                return standing;
+            }
+            // After it, whatever there is.
+            let _ = tokio::time::timeout_at(by.into(), changed).await;
+        }
+    }
 }
 
 /// Tells the breaker what the end of a call says about the server: nothing, where it was given less than its time, no credential or an old
@@ -108,10 +136,16 @@ impl Toolbox {
 fn tell(passage: Passage<'_>, error: Option<&mcp::Error>, had_its_time: bool) {
     match error {
         Some(mcp::Error::AuthNeeded(_) | mcp::Error::Expired) => {}
+        Some(error) if is_callers(error) => passage.tell(true),
         Some(mcp::Error::Timeout(_)) if !had_its_time => {}
         Some(error) => passage.tell(!error.is_transport()),
         None => passage.tell(true),
     }
+}
+
+/// Whether it is the call that the server finds fault with, and not the server that has one.
+fn is_callers(error: &mcp::Error) -> bool {
+    matches!(error, mcp::Error::Status { code: 400..=407 | 409..=428 | 430..=499, .. })
 }
 
 /// Between half of `wait` and all of it: those who wait shall not ask all at once.
@@ -138,6 +172,7 @@ mod tests {
     fn what_is_tried_again_does_no_harm() {
         use mcp::Error as Mcp;
         let unreachable = || Error::Call(Mcp::Unreachable(String::new()));
+        let status = |code| Error::Call(Mcp::Status { code, said: String::new(), retry_after: None });
         let timeout = || Error::Call(Mcp::Timeout(Duration::ZERO));
         // The error; again where it may change something; again where it may be repeated; by another server.
         let cases = [
@@ -147,6 +182,9 @@ mod tests {
             (Error::Call(Mcp::Refused(String::new())), false, false, false),
             (Error::Call(Mcp::Protocol(String::new())), false, false, false),
             (Error::Call(Mcp::AuthNeeded(String::new())), false, false, true),
+            (status(503), false, true, false),
+            (status(429), true, true, true),
+            (status(400), false, false, false),
             (Error::Resting, false, false, true),
             (Error::Busy(Full::Queue(1)), false, false, true),
             (Error::Late, false, false, false),

@@ -80,6 +80,8 @@ pub struct Outcome {
 const RETRY_FIRST: Duration = Duration::from_millis(500);
 /// How often a call is made at most.
 const ATTEMPTS_MAX: u32 = 3;
+/// How long a server that went away is waited for with each attempt that follows: what starting a child process takes.
+const RECONNECT_MAX: Duration = Duration::from_secs(1);
 /// How much of an error is recorded.
 const ERROR_BYTES_MAX: usize = 512;
 
@@ -174,7 +176,12 @@ impl Toolbox {
         let mut wait = RETRY_FIRST;
         loop {
             let answer = match self.server(&definition.server) {
-                Some(server) => self.attempt(&server, definition, proposal).await,
+                Some(server) => {
+                    // The first attempt finds what there is; the next ones are there because it may come back.
+                    let patience = if record.attempt == 0 { Duration::ZERO } else { RECONNECT_MAX };
+                    self.attempt(&server, definition, proposal, Instant::now() + patience).await
+                }
+
                 None => Err(Error::Call(super::mcp::Error::Unreachable("it is no longer configured".to_owned()))),
             };
             record.attempt += u32::from(matches!(answer, Ok(_) | Err(Error::Call(_))));

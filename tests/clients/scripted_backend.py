@@ -50,6 +50,13 @@ def result_told(exchange):
     exchange.stream(told, "tool_calls")
 
 
+def read_me(exchange):
+    """Reads README.md with the tool that is there for it, and tells what it says."""
+    last = exchange.body["messages"][-1]
+    told = call("respond", {"message": last["content"]}) if last["role"] == "tool" else call("read_text_file", {"path": "README.md"})
+    exchange.stream(told, "tool_calls")
+
+
 def cut(exchange):
     """Dies while it says something."""
     deltas = [*call("respond", {"message": TEXT})]
@@ -72,7 +79,7 @@ def hang_up(exchange):
 
 SCRIPTS = {
     script.__name__.replace("_", "-"): script
-    for script in (respond, weather, patch, reasoning, unknown_tool_first, result_told, cut, refuse, refuse_late, hang_up)
+    for script in (respond, weather, patch, reasoning, unknown_tool_first, result_told, read_me, cut, refuse, refuse_late, hang_up)
 }
 
 

@@ -6,10 +6,15 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import time
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+
+# For mcp_bench.py.
+sys.path.append(str(Path(__file__).parents[1] / "clients"))
 
 
 class Answer:

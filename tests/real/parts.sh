@@ -10,6 +10,8 @@
 #                            in tests/clients/node_modules, where an import from tests/clients finds them
 #   parts.sh agents          a folder of commands: the coding agents of tests/clients/agents/package-lock.json, which are claude, cline,
 #                            codex, opencode and qwen, and the node that runs some of them; 1.7 GB
+#   parts.sh mcp-servers     a folder of commands: the MCP servers of tests/real/mcp/package-lock.json and requirements.txt, which are
+#                            mcp-server-everything, -filesystem, -git, -memory and -time, and the node that runs some of them
 #   parts.sh mcp-conformance a folder of commands: the suite of tests/real/mcp/conformance/package-lock.json and the node that runs it
 #   parts.sh redis-server    a redis-server binary      REDIS_SERVER, then PATH, then Debian's packages, unpacked into the cache
 #   parts.sh cargo           a cargo that has the crates of tests/clients/async-openai/Cargo.lock
@@ -267,6 +269,29 @@ agents() {
   echo "$commands"
 }
 
+# A virtual environment cannot be moved: see `python`. The git server needs a git on PATH.
+mcp_servers() {
+  local command made
+  lock node
+  find_node
+  lock mcp-servers
+  made=$cache/mcp-servers-$(cat "$here/mcp/package-lock.json" "$here/mcp/requirements.txt" | checksum)
+  if [ ! -e "$made/.done" ] || [ ! -x "$made/venv/bin/python" ]; then
+    say "installing the MCP servers, once"
+    rm -rf "$made"
+    mkdir -p "$made/bin"
+    cp "$here/mcp/package.json" "$here/mcp/package-lock.json" "$made"
+    npm_ci "$made"
+    venv "$made/venv" -r "$here/mcp/requirements.txt"
+    for command in everything filesystem memory; do ln -s "../node_modules/.bin/mcp-server-$command" "$made/bin"; done
+    for command in git time; do ln -s "../venv/bin/mcp-server-$command" "$made/bin"; done
+    for command in "$made"/bin/*; do [ -x "$command" ] || { say "there is no $command"; return 1; }; done
+    touch "$made/.done"
+  fi
+  ln -sfn "$node" "$made/bin/node"
+  echo "$made/bin"
+}
+
 mcp_conformance() {
   local commands made suite=$here/mcp/conformance
   lock node
@@ -326,8 +351,13 @@ case ${1:-} in
   python) python ;;
   node) node ;;
   agents) agents ;;
+  mcp-servers) mcp_servers ;;
   mcp-conformance) mcp_conformance ;;
   redis-server) redis_server ;;
   cargo) cargo ;;
-  *) say "usage: parts.sh llama-server | model | ollama | ollama-models | python | node | agents | mcp-conformance | redis-server | cargo"; exit 2 ;;
+  *)
+    say "usage: parts.sh llama-server | model | ollama | ollama-models | python | node | agents | mcp-servers | mcp-conformance |" \
+      "redis-server | cargo"
+    exit 2
+    ;;
 esac

@@ -11,6 +11,8 @@ tests=$(cd "$here/.." && pwd)
 export TOOLGATE_BIN=${TOOLGATE_BIN:-$(cd "$tests/.." && pwd)/target/release/toolgate}
 # The tests leave nothing in the source tree.
 export PYTHONDONTWRITEBYTECODE=1
+# No MCP servers of the user's.
+export TOOLGATE_MCP_SERVERS=
 # shellcheck source-path=SCRIPTDIR
 . "$here/processes.sh"
 
@@ -44,8 +46,21 @@ start_scripted_servers() {
   backend_port=$(free_port)
   start scripted-backend python3 "$tests/clients/scripted_backend.py" "$backend_port"
   await scripted-backend "http://127.0.0.1:$backend_port/health" 10
-  start_toolgate scripted-toolgate "http://127.0.0.1:$backend_port"
+  scripted_url=http://127.0.0.1:$backend_port
+  start_toolgate scripted-toolgate "$scripted_url"
   export SCRIPTED_TOOLGATE_URL=$toolgate_url
+}
+
+# The same backend, with tools of a real MCP server that toolgate runs.
+start_mcp_toolgate() { # start_mcp_toolgate FOLDER-OF-COMMANDS
+  mkdir "$logs/files"
+  printf '%s' "The lighthouse keeper counts 42 gulls." >"$logs/files/README.md"
+  cat >"$logs/mcp_servers.json" <<JSON
+{"mcpServers": {"filesystem": {"command": "mcp-server-filesystem", "args": ["$logs/files"]}}}
+JSON
+  start_toolgate mcp-toolgate "$scripted_url" "TOOLGATE_MCP_SERVERS=$logs/mcp_servers.json" "TOOLGATE_TRACE_SINK=$logs/traces.jsonl" \
+    "PATH=$1:$PATH"
+  export MCP_TOOLGATE_URL=$toolgate_url
 }
 
 start_real_servers() { # start_real_servers LLAMA-SERVER MODEL
@@ -130,6 +145,9 @@ python=$(part python)
 node=$(part node)
 agents=$(part agents)
 cargo=$(part cargo)
+# The tests' own toolgates find the servers there.
+MCP_SERVERS=$(part mcp-servers)
+export MCP_SERVERS
 start_scripted_servers
 if [ -z "$python" ]; then
   skip "no Python with the clients (see above)" "Python clients, scripted answers"
@@ -140,6 +158,18 @@ if [ -z "$node" ]; then
   skip "no Node.js with the clients (see above)" "Node.js clients, scripted answers"
 else
   node_group "Node.js clients, scripted answers" scripted-node clients/streamed-answers.test.mjs clients/messages.test.mjs clients/responses.test.mjs
+fi
+# The Python tests start a scripted model and toolgates of their own.
+if [ -z "$MCP_SERVERS" ] || [ -z "$python" ]; then
+  skip "no MCP servers or no Python with the clients (see above)" "MCP servers, scripted answers"
+else
+  python_group "MCP servers, scripted answers" mcp clients/test_mcp_tools.py
+fi
+if [ -z "$MCP_SERVERS" ] || [ -z "$node" ]; then
+  skip "no MCP servers or no Node.js with the clients (see above)" "MCP server and Node.js client, scripted answers"
+else
+  start_mcp_toolgate "$MCP_SERVERS"
+  node_group "MCP server and Node.js client, scripted answers" mcp-node clients/mcp.test.mjs
 fi
 if [ -z "$cargo" ]; then
   skip "no cargo with the client (see above)" "Rust client, scripted answers"
@@ -171,16 +201,23 @@ fi
 server=$(part llama-server)
 model=$(part model)
 if [ -z "$server" ] || [ -z "$model" ]; then
-  skip "no llama-server or no model (see above)" "Python client" "Node.js client" "real model" "Anthropic backend, real model" "llm-comply"
+  skip "no llama-server or no model (see above)" "Python client" "Node.js client" "real model" "Anthropic backend, real model" "llm-comply" \
+    "MCP server, real model"
 else
   start_real_servers "$server" "$model"
   if [ -z "$python" ]; then
-    skip "no Python with the clients (see above)" "Python client" "real model" "Anthropic backend, real model" "llm-comply"
+    skip "no Python with the clients (see above)" "Python client" "real model" "Anthropic backend, real model" "llm-comply" \
+      "MCP server, real model"
   else
     python_group "Python client" python clients/test_openai.py
     python_group "real model" model e2e/test_real_model.py
     python_group "Anthropic backend, real model" anthropic e2e/test_anthropic_backend.py
     python_group "llm-comply" comply e2e/test_llm_comply.py
+    if [ -z "$MCP_SERVERS" ]; then
+      skip "no MCP servers (see above)" "MCP server, real model"
+    else
+      python_group "MCP server, real model" mcp-model e2e/test_mcp_real_model.py
+    fi
   fi
   if [ -z "$node" ]; then
     skip "no Node.js with the clients (see above)" "Node.js client"

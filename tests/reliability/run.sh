@@ -20,6 +20,8 @@ IFS=, read -ra configurations <<<"${CONFIGS:-direct,never,on_retry,always}"
 export PYTHONDONTWRITEBYTECODE=1
 # What the user's shell says about toolgate must not change what is measured; the parts are found by theirs.
 for name in "${!TOOLGATE_@}"; do [ "$name" = TOOLGATE_TEST_MODEL ] || unset "$name"; done
+# Nor may the tools of MCP servers of the user's be among those that the model has.
+export TOOLGATE_MCP_SERVERS=
 # shellcheck source-path=SCRIPTDIR/../real
 . "$root/tests/real/processes.sh"
 

@@ -5,6 +5,7 @@
 //! - `load` runs [`load`] once and prints one JSON line,
 //! - `compare` runs it against several targets in turn and prints the tables,
 //! - `pace` and `crowd` read [`paced`] streams, one at a time and a thousand at once,
+//! - `loops` has toolgate run a tool, of `mocktool` or of the model server's own `/mcp`,
 //! - `freeport` prints ports that nobody listens on.
 //!
 //! All of it talks to the loopback interface only, and each is single-threaded, so that on two

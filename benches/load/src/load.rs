@@ -85,6 +85,43 @@ pub async fn ask_once(target: &Target, body: &Bytes) -> Result<Bytes> {
     Ok(answer)
 }
 
+/// Requests that one client sends one after another, each when the last one was answered.
+pub struct Conversation<'a> {
+    target: &'a Target,
+    bodies: &'a [Bytes],
+    sender: Option<Sender>,
+}
+
+// === impl Conversation ===
+
+impl<'a> Conversation<'a> {
+    /// A conversation over one connection, which it keeps.
+    pub fn new(target: &'a Target, bodies: &'a [Bytes]) -> Self {
+        Self { target, bodies, sender: None }
+    }
+
+    /// Holds it once, and returns what the answers took together.
+    pub async fn hold(&mut self) -> Result<Duration> {
+        let mut sender = match usable(self.sender.take()).await {
+            Some(sender) => sender,
+            None => connect(self.target).await?,
+        };
+        let start = Instant::now();
+        for body in self.bodies {
+            let response = sender.send_request(request(self.target, body)?).await?;
+            let status = response.status();
+            let answer = response.into_body().collect().await?.to_bytes();
+            if !status.is_success() {
+                return Err(format!("status {status}: {}", String::from_utf8_lossy(&answer)).into());
+            }
+            sender.ready().await?;
+        }
+        let took = start.elapsed();
+        self.sender = Some(sender);
+        Ok(took)
+    }
+}
+
 // === impl Target ===
 
 impl Target {

@@ -193,7 +193,9 @@ impl Selector {
         let (similarities, note) = match rules::similarities(&*self.embedder, question.message, &descriptions).await {
             Ok(similarities) => (similarities, None),
             Err(error) => {
-                let note = format!("descriptions were compared by their words: {error}");
+                let causes = std::iter::successors(Some(&error as &dyn std::error::Error), |error| error.source());
+                let causes: Vec<String> = causes.map(ToString::to_string).collect();
+                let note = format!("descriptions were compared by their words: {}", causes.join(": "));
                 // Hashing does not fail.
                 let by_words = rules::similarities(&embed::Hashing, question.message, &descriptions).await;
                 (by_words.unwrap_or_default(), Some(note))

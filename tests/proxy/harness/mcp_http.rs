@@ -325,10 +325,12 @@ impl Shared {
             }
             Act::Endless(kind) => return Ok(endless(kind)),
             Act::Silent(pause) => {
-                tokio::task::spawn(async move {
+                let late = stream::once(async move {
                     tokio::time::sleep(pause).await;
-                    let _ = pieces.send(whole);
+                    Ok(Frame::data(whole))
                 });
+                let body = BodyExt::boxed_unsync(StreamBody::new(late));
+                return Ok(Response::builder().header("content-type", "text/event-stream").body(body).unwrap());
             }
         }
         Ok(answer)
@@ -339,10 +341,9 @@ impl Shared {
             return status(405, "");
         }
         let (pieces, answer) = streaming("text/event-stream");
-        if headers.contains_key("last-event-id") {
-            if let Some(resumed) = self.resumed.lock().unwrap().take() {
-                pieces.send(event(None, &resumed)).unwrap();
-            }
+        let resumes = headers.contains_key("last-event-id");
+        if let Some(resumed) = resumes.then(|| self.resumed.lock().unwrap().take()).flatten() {
+            pieces.send(event(None, &resumed)).unwrap();
         }
         self.listeners.lock().unwrap().push((pieces, None));
         answer

@@ -1,5 +1,6 @@
 //! A scripted model server: OpenAI's chat completions and Ollama's `/api/chat`, fast enough never
-//! to be the bottleneck. The request's `model` names the script, see [`script`].
+//! to be the bottleneck. The request's `model` names the script, see [`script`]. Under `/mcp` it is
+//! also an MCP server, see [`tools`].
 //!
 //! Beside the two chat routes it answers the look-ups that clients and proxies make at start
 //! (`/health`, `/props`, `/v1/models`, `/api/tags`, `/api/version`, `/api/show`), and for tests
@@ -18,9 +19,9 @@ use std::{
     time::Duration,
 };
 
-use http_body_util::{BodyExt, Full, StreamBody, combinators::UnsyncBoxBody};
+use http_body_util::{BodyExt, Collected, Full, StreamBody, combinators::UnsyncBoxBody};
 use hyper::{
-    Request, Response, StatusCode,
+    Method, Request, Response, StatusCode,
     body::{Bytes, Frame, Incoming},
     header::{CONTENT_TYPE, HeaderValue},
     server::conn::http1,
@@ -36,6 +37,7 @@ use tokio::{
 mod completions;
 mod ollama;
 pub mod script;
+pub mod tools;
 
 /// The body of every answer: whole, or streamed with pauses.
 pub type Body = UnsyncBoxBody<Bytes, io::Error>;
@@ -89,6 +91,7 @@ impl Backend {
                 Ok((body, _)) => ollama::answer(&body),
                 Err(_) => whole(StatusCode::BAD_REQUEST, JSON, r#"{"error":"bad json"}"#),
             },
+            "/mcp" => mcp(request).await,
             "/hits" => json(&json!({"hits": self.hits.load(Ordering::Relaxed)})),
             "/turns" => json(&self.turns()),
             "/last" => whole(StatusCode::OK, JSON, self.last()),
@@ -127,6 +130,21 @@ impl Backend {
             return Bytes::new();
         };
         last.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Streamable HTTP without what a client may do without: streams of the server's own, and the end of a session.
+async fn mcp(request: Request<Incoming>) -> Response<Body> {
+    if request.method() != Method::POST {
+        return whole(StatusCode::METHOD_NOT_ALLOWED, JSON, "");
+    }
+    let body = request.into_body().collect().await.map(Collected::to_bytes).unwrap_or_default();
+    match serde_json::from_slice(&body) {
+        Ok(message) => match tools::answer(&message) {
+            Some(answer) => json(&answer),
+            None => whole(StatusCode::ACCEPTED, JSON, ""),
+        },
+        Err(_) => whole(StatusCode::BAD_REQUEST, JSON, ""),
     }
 }
 

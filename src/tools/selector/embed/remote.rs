@@ -137,13 +137,11 @@ impl Remote {
     }
 
     async fn ask(&self, side: Side, texts: &[&String]) -> Result<Vec<Option<Vector>>, Error> {
-        let mut body = json!({"model": self.peer.model, "input": texts});
-        if self.peer.kind == Kind::Voyage {
-            body["input_type"] = match side {
-                Side::Query => json!("query"),
-                Side::Document => json!("document"),
-            };
-        }
+        let (model, side) = (&self.peer.model, if side == Side::Query { "query" } else { "document" });
+        let body = match self.peer.kind {
+            Kind::OpenAi => json!({"model": model, "input": texts}),
+            Kind::Voyage => json!({"model": model, "input": texts, "input_type": side}),
+        };
         let base = self.peer.url.path().trim_end_matches('/');
         let path = format!("{}/v1/embeddings", base.strip_suffix("/v1").unwrap_or(base));
         let mut request = Request::post(path).header(CONTENT_TYPE, "application/json");
