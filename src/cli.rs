@@ -166,14 +166,10 @@ fn log_servers(config: &Config) {
     }
 }
 
-/// A filter that says no more of others than their warnings, unless it names them.
-fn filter(level: &str) -> String {
-    if level.contains("rmcp") { level.to_owned() } else { format!("rmcp=warn,{level}") }
-}
-
 fn start_log(config: &Config) {
-    let log =
-        tracing_subscriber::fmt().with_env_filter(filter(&config.log.level)).with_writer(io::stderr).with_ansi(io::stderr().is_terminal());
+    // rmcp tells of each message at info, with all that it carries. What matters of it is told by `tools::mcp`; a filter may name rmcp.
+    let filter = format!("rmcp=error,{}", config.log.level);
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(io::stderr().is_terminal());
     match config.log.format {
         LogFormat::Text => log.init(),
         LogFormat::Json => log.json().init(),

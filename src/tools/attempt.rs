@@ -100,6 +100,7 @@ impl Toolbox {
         }
         let standing = tokio::time::timeout_at(proposal.deadline.into(), self.standing(server, by)).await;
         let Some(connection) = standing.ok().flatten() else {
+            server.refresh();
             let view = server.view();
             let why = view.reason.clone().unwrap_or_else(|| "it is not connected".to_owned());
             return Err(Error::Call(mcp::Error::Unreachable(why)));
