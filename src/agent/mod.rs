@@ -1,24 +1,47 @@
 //! One client request from start to end: a run of turns over the inference engine.
 //!
 //! Where MCP servers are configured, a run offers their tools beside the client's own and runs the calls of them itself, turn after turn
-//! (`turns`, and `turn` for one of them), within `config`'s limits. The client sees one answer. Otherwise a run is one turn.
+//! (`turns`, `turn` for one of them, `calls` for the calls of one), within `limits`. The client sees one answer. Where that holds calls of
+//! the client's own, what it does not see of the run is kept (`continuation`) until it comes back (`restore`); where it is asked about a
+//! call, so is the call (`approval`). Otherwise a run is one turn.
 
 mod config;
 mod run;
-mod session;
-mod transcript;
-mod turn;
 mod turns;
+
+mod turn;
+
+mod calls;
+
+mod limits;
+
+mod repeats;
+
+mod approval;
+
+mod continuation;
+
+mod restore;
+
+mod transcript;
+
+mod session;
+
+mod error;
 
 use std::sync::Arc;
 
 use futures_core::stream::BoxStream;
+use futures_util::TryStreamExt;
 
 pub use self::config::Config;
-use self::session::Session;
+use self::{
+    restore::{Reading, Restored},
+    session::Session,
+};
 pub use crate::inference::Guardrails;
 use crate::{
-    chat::{Event, Problem, Request, ToolChoice},
+    chat::{Event, Problem, Report, Request, ToolChoice},
     inference::Engine,
     store::Store,
     tools::{Ask, Offer, Toolbox},
@@ -47,6 +70,12 @@ pub struct Job {
     offer: Offer,
     session: Session,
     session_key: String,
+    /// The history, where it waits for what the client decided.
+    restored: Option<Restored>,
+    /// Whether the history is another than the client's.
+    is_restored: bool,
+    /// Whether something is gone of it that the client did not see.
+    is_lost: bool,
 }
 
 impl Job {
@@ -57,12 +86,22 @@ impl Job {
 
     /// Whether tools may be run for it.
     pub fn runs_tools(&self) -> bool {
-        !self.offer.entries.is_empty()
+        !self.offer.entries.is_empty() || self.restored.is_some()
     }
 
     /// Whether there is anything to do for it under `guardrails` but to pass it on.
     pub fn is_work(&self, guardrails: Guardrails) -> bool {
-        self.runs_tools() || guards(&self.request, guardrails)
+        self.has_turns() || self.is_restored || guards(&self.request, guardrails)
+    }
+
+    /// Whether something is gone that the client did not see of its conversation.
+    pub fn is_lost(&self) -> bool {
+        self.is_lost
+    }
+
+    /// Whether it is more than one question to a model.
+    fn has_turns(&self) -> bool {
+        self.runs_tools() || self.is_lost || self.request.dry_run
     }
 }
 
@@ -82,38 +121,77 @@ impl Agent {
         &self.0.trace
     }
 
-    /// `request` with the tools that are added to it. Fails when it asks for servers that there are not, or wants a tool called that nobody
-    /// offers.
-    pub async fn prepare(&self, mut request: Request) -> Result<Job, Problem> {
-        let mut job = Job { request: Request::default(), offer: Offer::default(), session: Session::default(), session_key: String::new() };
+    /// `request` with the tools that are added to it, and with what the client does not see of its conversation. Fails when it asks for
+    /// servers that there are not, or wants a tool called that nobody offers.
+    pub async fn prepare(&self, request: Request) -> Result<Job, Problem> {
+        if request.dry_run && request.choices != 1 {
+            return Err(Problem::invalid("n", "A dry run gives one choice only: leave `n` out."));
+        }
+        let mut job = Job {
+            request,
+            offer: Offer::default(),
+            session: Session::default(),
+            session_key: String::new(),
+            restored: None,
+            is_restored: false,
+            is_lost: false,
+        };
         if let Some(toolbox) = self.0.toolbox.as_ref() {
-            if let Some(id) = toolbox.unknown(&request.servers) {
+            if let Some(id) = toolbox.unknown(&job.request.servers) {
                 return Err(Problem::invalid("x-toolgate-mcp", format!("There is no MCP server `{id}`.")));
             }
-            let may_call = request.choices == 1 && request.tool_choice != ToolChoice::None;
-            if may_call && toolbox.attaches(&request.servers) {
-                (job.session_key, job.session) = turns::session(&self.0, &request).await;
-                let ask = Ask { servers: &request.servers, taken: &request.tools, seen: &job.session.seen };
+            let attaches = toolbox.attaches(&job.request.servers);
+            self.restore(&mut job, attaches).await;
+            let may_call = job.request.choices == 1 && job.request.tool_choice != ToolChoice::None;
+            if attaches && (may_call || job.restored.is_some()) {
+                self.recall(&mut job).await;
+            }
+            if attaches && may_call {
+                let ask = Ask { servers: &job.request.servers, taken: &job.request.tools, seen: &job.session.seen };
                 job.offer = toolbox.catalog().await.offer(ask);
-                job.offer.remember_in(&mut job.session.seen);
-                attach(&mut request, &job.offer);
+                job.session.offered(&job.offer);
+                attach(&mut job.request, &job.offer);
             }
         }
-        request.check_choice()?;
-        job.request = request;
+        job.request.check_choice()?;
         Ok(job)
+    }
+
+    /// Puts what is kept of the conversation into its history.
+    async fn restore(&self, job: &mut Job, attaches: bool) {
+        let request = &mut job.request;
+        let ttl = (!request.dry_run).then_some(self.0.config.session_ttl);
+        let reading = Reading { ttl, may_call: attaches && request.choices == 1 };
+        let Some(restored) = restore::restore(&self.0.store, &request.messages, reading).await else { return };
+        (job.is_restored, job.is_lost) = (true, restored.is_lost);
+        if restored.is_lost {
+            tracing::warn!(request_id = request.id, "the hidden part of a conversation is lost: it goes on with what is visible");
+        }
+        if restored.decisions().next().is_some() {
+            job.restored = Some(restored);
+        } else {
+            request.set_messages(restored.messages([]));
+        }
+    }
+
+    /// Puts what is remembered of the conversation into `job`.
+    async fn recall(&self, job: &mut Job) {
+        job.session_key = session::key(&job.request);
+        job.session = Session::load(&self.0.store, &job.session_key).await;
     }
 
     /// Starts a run. Nothing is sent before the stream is polled. A request that there is nothing to guard about is run without guardrails.
     pub fn run(&self, job: Job, guardrails: Guardrails) -> Run {
+        let guardrails = if guards(&job.request, guardrails) { guardrails } else { Guardrails::NONE };
         match &self.0.toolbox {
-            Some(toolbox) if !job.offer.entries.is_empty() => {
+            Some(toolbox) if job.has_turns() => {
                 run::recorded(turns::Turns::new(Arc::clone(&self.0), Arc::clone(toolbox), job, guardrails).events(), self.0.trace.clone())
             }
             _ => {
-                let guardrails = if guards(&job.request, guardrails) { guardrails } else { Guardrails::NONE };
+                let is_plan = job.request.dry_run;
                 let turn = if self.0.trace.is_on() { self.only_turn(&job.request) } else { trace::Turn::default() };
-                run::recorded(self.0.engine.complete(Arc::new(job.request), guardrails, turn), self.0.trace.clone())
+                let events = self.0.engine.complete(Arc::new(job.request), guardrails, turn);
+                run::recorded(events.map_ok(move |event| planned(event, is_plan)), self.0.trace.clone())
             }
         }
     }
@@ -121,6 +199,14 @@ impl Agent {
     /// What traces a run of one turn.
     fn only_turn(&self, request: &Request) -> trace::Turn {
         self.0.trace.turn(&Arc::new(trace::Run::new(request, &session::key(request))), 1)
+    }
+}
+
+/// `event`, as part of a rehearsal or not.
+fn planned(event: Event, is_plan: bool) -> Event {
+    match event {
+        Event::Settled(report) => Event::Settled(Report { is_plan, ..report }),
+        other => other,
     }
 }
 

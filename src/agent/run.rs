@@ -8,16 +8,18 @@ use futures_util::StreamExt;
 use super::Run;
 use crate::{
     chat::{Event, Problem},
-    inference::Error,
     trace::Recorder,
 };
 
 /// The run whose events are `events`, counted in `trace`.
-pub(super) fn recorded(events: impl Stream<Item = Result<Event, Error>> + Send + 'static, trace: Recorder) -> Run {
+pub(super) fn recorded<E>(events: impl Stream<Item = Result<Event, E>> + Send + 'static, trace: Recorder) -> Run
+where
+    E: std::error::Error + Into<Problem> + 'static,
+{
     let mut record = Record { outcome: Outcome::Cancelled, attempts: 0, guardrail: "", begun: Instant::now(), trace };
     Box::pin(events.map(move |event| {
         record.note(&event);
-        let event = event.map_err(Problem::from);
+        let event = event.map_err(Into::into);
         record.count(&event);
         event
     }))
@@ -53,7 +55,7 @@ impl Record {
         }
     }
 
-    fn note<E: std::fmt::Display>(&mut self, event: &Result<Event, E>) {
+    fn note<E: std::error::Error + 'static>(&mut self, event: &Result<Event, E>) {
         match event {
             Ok(Event::Settled(report)) => {
                 self.attempts = report.attempts.len();
@@ -62,7 +64,7 @@ impl Record {
             Ok(Event::Finished(_)) => self.outcome = Outcome::Completed,
             Ok(_) => {}
             Err(error) => {
-                tracing::warn!(%error, "run failed");
+                tracing::warn!(error = error as &dyn std::error::Error, "run failed");
                 self.outcome = Outcome::Failed;
             }
         }

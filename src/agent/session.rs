@@ -1,10 +1,10 @@
 //! What is remembered of a conversation from one request to the next: who served it, and in which order it was offered tools.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{chat::Request, store::Store};
+use crate::{chat::Request, store::Store, tools::Offer};
 
 /// The memory of one conversation.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -13,6 +13,12 @@ pub(super) struct Session {
     pub(super) seen: Vec<String>,
     /// The servers that served it, the newest first.
     pub(super) servers: Vec<String>,
+    /// When it was saved, in seconds since 1970.
+    #[serde(default)]
+    saved: u64,
+    /// Whether it is another than the one that was saved.
+    #[serde(skip)]
+    is_changed: bool,
 }
 
 /// How a conversation is known: by what the client calls it, by its user, or by how it began.
@@ -28,15 +34,32 @@ impl Session {
         kept.and_then(|kept| serde_json::from_slice(&kept).ok()).unwrap_or_default()
     }
 
-    /// Remembers it for `ttl`.
-    pub(super) async fn save(&self, store: &Store, key: &str, ttl: Duration) {
+    /// Remembers it for `ttl`. One that is as it was is saved again only when half of its time is over: most requests change nothing, and
+    /// a store may be far away.
+    pub(super) async fn save(&mut self, store: &Store, key: &str, ttl: Duration) {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_secs());
+        if !self.is_changed && now.saturating_sub(self.saved) < ttl.as_secs() / 2 {
+            return;
+        }
+        (self.saved, self.is_changed) = (now, false);
         // Lists of strings always serialise.
         let Ok(kept) = serde_json::to_vec(self) else { return };
         store.put(&place(key), kept.into(), ttl).await;
     }
 
+    /// Notes which tools it is offered now.
+    pub(super) fn offered(&mut self, offer: &Offer) {
+        let before = self.seen.len();
+        offer.remember_in(&mut self.seen);
+        self.is_changed |= self.seen.len() != before;
+    }
+
     /// Notes that `server` served it now.
     pub(super) fn served_by(&mut self, server: &str) {
+        if self.servers.first().is_some_and(|newest| newest == server) {
+            return;
+        }
+        self.is_changed = true;
         self.servers.retain(|known| known != server);
         self.servers.insert(0, server.to_owned());
     }
@@ -44,4 +67,39 @@ impl Session {
 
 fn place(key: &str) -> String {
     format!("session:{key}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store;
+
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    #[tokio::test]
+    async fn the_newest_server_comes_first() {
+        let store = Store::new(store::Config { bytes_max: 1 << 20, redis: None });
+        let mut session = Session::default();
+        ["a", "b", "a"].iter().for_each(|server| session.served_by(server));
+        session.save(&store, "k", HOUR).await;
+        let read = Session::load(&store, "k").await;
+        assert_eq!(read.servers, ["a", "b"]);
+    }
+
+    #[tokio::test]
+    async fn what_did_not_change_is_not_saved_again() {
+        let store = Store::new(store::Config { bytes_max: 1 << 20, redis: None });
+        let mut session = Session::default();
+        session.served_by("a");
+        session.save(&store, "k", HOUR).await;
+        store.take("session:k").await;
+        session.served_by("a");
+        session.offered(&Offer::default());
+        session.save(&store, "k", HOUR).await;
+        assert!(store.get("session:k").await.is_none());
+        session.save(&store, "k", Duration::ZERO).await;
+        session.served_by("b");
+        session.save(&store, "k", HOUR).await;
+        assert!(store.get("session:k").await.is_some());
+    }
 }

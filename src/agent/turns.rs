@@ -1,243 +1,382 @@
 //! A run of several turns: ask the model, run the tools that it calls, tell it what came of them, and ask again.
 
-use std::{sync::Arc, time::Instant};
+use std::{pin::pin, sync::Arc};
 
 use async_stream::try_stream;
 use bytes::Bytes;
 use futures_core::Stream;
-use futures_util::{StreamExt, stream};
+use futures_util::StreamExt;
 use serde_json::{Map, Value};
 use tokio::sync::mpsc;
 
 use super::{
-    Inner,
-    session::{self, Session},
+    Inner, Job,
+    approval::{self, Asked, Decision},
+    calls::{Answered, Caller, Fate, Step, Work, content, entry_of},
+    continuation::{Answer, Record},
+    error::Error,
+    limits::{LAST_WORDS, Limits},
+    restore::Restored,
+    session::Session,
     transcript::{self, Transcript},
-    turn::{Shown, Turn},
+    turn::{Owner, Owners, Shown, Terms, Turn},
 };
 use crate::{
-    chat::{Call, CallRecord, Event, Report, Request, ToolChoice, Usage, report::HaltReason},
-    inference::{Error, Guardrails},
-    tools::{Offer, Outcome, Proposal, Toolbox, execute},
+    chat::{Call, CallRecord, Event, Report, Request, ToolChoice, Usage, call::NO_SERVER, report::Guardrail},
+    inference::{self, Guardrails},
+    tools::{Entry, Offer, Proposal, Toolbox, execute, selector::Rule},
     trace,
 };
 
 /// What is carried from one turn to the next.
 pub(super) struct Turns {
-    agent: Arc<Inner>,
-    toolbox: Arc<Toolbox>,
-    request: Request,
+    caller: Caller,
+    request: Arc<Request>,
     guardrails: Guardrails,
     offer: Arc<Offer>,
     session: Session,
     session_key: String,
-    transcript: Transcript,
-    message: Arc<str>,
+    /// The request's history where it waits for what the client decided.
+    restored: Option<Restored>,
+    /// Made when there is something to hide.
+    transcript: Option<Transcript>,
+    /// What the user said last, once it is asked for.
+    message: Option<Arc<str>>,
     report: Report,
     usage: Usage,
-    turns: usize,
-    calls: usize,
-    deadline: Instant,
+    limits: Limits,
     /// Tools whose schema the model was told in full.
     corrected: Vec<String>,
     /// What the client has seen.
     shown: Shown,
-    run: Arc<trace::Run>,
+    /// What the calls that are being dealt with came to so far.
+    answers: Vec<Fate>,
 }
 
 /// How many pieces of progress may wait for the client; more are left out.
 const PROGRESS_WAITING_MAX: usize = 32;
 
-/// What the model is told when a limit is reached.
-const LAST_WORDS: &str = "No more tools can be called now. Answer with what you know, and say what is missing.";
+/// What is said in the report where the store has lost something.
+const IS_LOST: &str = "What toolgate did behind an earlier call of this conversation is lost: the run goes on with what is visible.";
 
 impl Turns {
-    pub(super) fn new(agent: Arc<Inner>, toolbox: Arc<Toolbox>, job: super::Job, guardrails: Guardrails) -> Self {
-        let super::Job { request, offer, session, session_key } = job;
+    pub(super) fn new(agent: Arc<Inner>, toolbox: Arc<Toolbox>, job: Job, guardrails: Guardrails) -> Self {
+        let Job { request, offer, session, session_key, restored, is_lost, .. } = job;
         let clients_tools = request.tools.iter().map(|tool| tool.name.clone()).filter(|name| offer.find(name).is_none()).collect();
         let run = trace::Run { clients_tools: Some(clients_tools), ..trace::Run::new(&request, &session_key) };
+        let notes = is_lost.then(|| IS_LOST.to_owned()).into_iter().collect();
         Self {
-            deadline: Instant::now() + agent.config.wall_clock,
-            transcript: Transcript::of(&request),
-            message: transcript::last_words(&request.messages).into(),
-            report: Report { is_plan: request.dry_run, ..Report::default() },
-            agent,
-            toolbox,
-            request,
+            limits: Limits::new(agent.config),
+            report: Report { is_plan: request.dry_run, notes, ..Report::default() },
+            caller: Caller { agent, toolbox, run: Arc::new(run) },
+            request: Arc::new(request),
             guardrails,
             offer: Arc::new(offer),
             session,
             session_key,
+            restored,
+            transcript: None,
+            message: None,
             usage: Usage::default(),
-            turns: 0,
-            calls: 0,
             corrected: Vec::new(),
             shown: Shown::default(),
-            run: Arc::new(run),
+            answers: Vec::new(),
         }
     }
 
     /// The events of the run's answer.
     pub(super) fn events(mut self) -> impl Stream<Item = Result<Event, Error>> + Send {
         try_stream! {
+            let mut steps = pin!(self.decided());
+            while let Some(step) = steps.next().await {
+                yield self.hear(step);
+            }
+            self.tell_decided();
             loop {
-                let mut events = std::pin::pin!(self.ask());
-                let offer = Arc::clone(&self.offer);
-                let mut turn = Turn::new(&offer, self.shown);
+                let mut events = pin!(self.ask());
+                let mut turn = self.begin();
                 while let Some(event) = events.next().await {
-                    if let Some(shown) = turn.take(event?) {
+                    let Some(event) = self.heard(&mut turn, event)? else { break };
+                    for shown in turn.take(event) {
                         yield shown;
                     }
                 }
                 self.close(&mut turn);
-                if !turn.has_own_calls() {
-                    self.session.save(&self.agent.store, &self.session_key, self.agent.config.session_ttl).await;
-                    yield Event::Settled(self.report.clone());
-                    for shown in turn.end(self.usage) {
+                if turn.has_own_calls() {
+                    for shown in turn.go_on() {
                         yield shown;
                     }
-                    break;
-                }
-                for shown in turn.go_on() {
-                    yield shown;
-                }
-                let (progress, mut heard) = mpsc::channel(PROGRESS_WAITING_MAX);
-                let mut running = std::pin::pin!(self.execute(&turn, progress));
-                let mut outcomes = Vec::new();
-                loop {
-                    tokio::select! {
-                        Some(text) = heard.recv() => yield Event::Progress(text),
-                        outcome = running.next() => match outcome {
-                            Some(outcome) => {
-                                yield Event::Called(outcome.record.clone());
-                                outcomes.push(outcome);
-                            }
-                            None => break,
-                        },
+                    self.shown = turn.shown.clone();
+                    let mut steps = pin!(self.execute(&turn));
+                    while let Some(step) = steps.next().await {
+                        yield self.hear(step);
+                    }
+                    if !turn.has_clients_calls() && !self.asks() {
+                        self.append(&turn);
+                        continue;
                     }
                 }
-                self.append(&turn, outcomes);
+                for shown in self.end(turn).await {
+                    yield shown;
+                }
+                break;
             }
+        }
+    }
+
+    /// Deals with what the client decided since the model called.
+    fn decided(&mut self) -> impl Stream<Item = Step> + Send + use<> {
+        let decisions: Vec<Decision> = self.restored.iter().flat_map(|restored| restored.decisions().cloned()).collect();
+        let (progress, heard) = mpsc::channel(PROGRESS_WAITING_MAX);
+        let work = |decision: Decision| {
+            let step = self.limits.next_step();
+            let proposal = self.proposal(step, entry_of(&decision.asked), decision.asked.arguments.clone(), &progress);
+            Work::Decided(proposal, decision)
+        };
+        let calls = decisions.into_iter().map(work).collect();
+        self.caller.deal_with(calls, heard)
+    }
+
+    /// Puts what came of the decisions into the history.
+    fn tell_decided(&mut self) {
+        let results = std::mem::take(&mut self.answers).into_iter().map(Fate::into_content);
+        if let Some(restored) = self.restored.take() {
+            Arc::make_mut(&mut self.request).set_messages(restored.messages(results));
         }
     }
 
     /// Asks the model. At a limit it is offered no tools.
-    fn ask(&mut self) -> impl Stream<Item = Result<Event, Error>> + Send + use<> {
-        let mut request = self.request.clone();
-        if let Some(reason) = self.limit() {
+    fn ask(&mut self) -> impl Stream<Item = Result<Event, inference::Error>> + Send + use<> {
+        if let Some(reason) = self.limits.reached() {
             self.report.halt_reason = Some(reason);
-            self.transcript.push_user(LAST_WORDS);
-            choose(&mut request, ToolChoice::None, Bytes::from_static(b"\"none\""));
-        } else if self.turns > 0 && matches!(request.tool_choice, ToolChoice::Required | ToolChoice::Named(_)) {
-            // What was required was done: required again, it would be done for ever.
-            choose(&mut request, ToolChoice::Auto, Bytes::from_static(b"\"auto\""));
+            self.transcript().push(&transcript::user(LAST_WORDS));
+            choose(Arc::make_mut(&mut self.request), ToolChoice::None, "\"none\"");
+        } else if self.limits.turns() > 0 {
+            relax(Arc::make_mut(&mut self.request));
         }
-        if self.turns > 0 {
-            request = request.with_messages(self.transcript.json());
+        if let Some(transcript) = &self.transcript {
+            Arc::make_mut(&mut self.request).set_messages(transcript.json());
         }
-        self.turns += 1;
-        self.agent.engine.complete(Arc::new(request), self.guardrails, self.agent.trace.turn(&self.run, self.turns))
+        self.limits.begin_turn();
+        let agent = &self.caller.agent;
+        let turn = agent.trace.turn(&self.caller.run, self.limits.turns());
+        agent.engine.complete(Arc::clone(&self.request), self.guardrails, turn)
     }
 
-    /// The limit that the run has reached, if any.
-    fn limit(&self) -> Option<HaltReason> {
-        let config = &self.agent.config;
-        if self.turns >= config.turns_max {
-            Some(HaltReason::Turns)
-        } else if self.calls >= config.calls_max {
-            Some(HaltReason::Calls)
-        } else if Instant::now() >= self.deadline {
-            Some(HaltReason::Deadline)
-        } else if config.tokens_max > 0 && self.usage.total_tokens() >= config.tokens_max {
-            Some(HaltReason::Tokens)
-        } else {
-            None
-        }
+    fn transcript(&mut self) -> &mut Transcript {
+        self.transcript.get_or_insert_with(|| Transcript::of(&self.request))
+    }
+
+    fn begin(&mut self) -> Turn {
+        let owners = Owners { offer: Arc::clone(&self.offer), request: Arc::clone(&self.request) };
+        let keeps_reasoning = self.caller.agent.engine.replays_reasoning();
+        // A rehearsal keeps nothing.
+        Turn::new(owners, std::mem::take(&mut self.shown), Terms { keeps_reasoning, marks: !self.request.dry_run })
     }
 
     /// Takes over what a turn did.
-    fn close(&mut self, turn: &mut Turn<'_>) {
-        self.shown = turn.shown_so_far();
+    fn close(&mut self, turn: &mut Turn) {
         self.usage += turn.usage;
-        if let Some(report) = turn.report.take() {
-            self.agent.trace.attempts(&self.run, &report);
+        self.limits.spend(turn.usage);
+        if let Some(mut report) = turn.report.take() {
+            self.caller.agent.trace.attempts(&self.caller.run, &report);
+            // The client's messages are mended anew in every turn.
+            report.history.retain(|change| !self.report.history.contains(change));
             self.report.add(report);
         }
     }
 
-    /// Runs the turn's own calls, several at once. Their outcomes come in the order of the calls.
-    fn execute(&mut self, turn: &Turn<'_>, progress: mpsc::Sender<String>) -> impl Stream<Item = Outcome> + Send + use<> {
-        let mut calls = Vec::new();
-        for call in turn.calls.iter().filter(|call| turn.is_own(call)) {
-            self.calls += 1;
-            calls.push(self.propose(call, &progress));
-        }
-        let toolbox = Arc::clone(&self.toolbox);
-        let run = move |proposal: Result<Proposal, Outcome>| {
-            let toolbox = Arc::clone(&toolbox);
-            async move {
-                match proposal {
-                    Ok(proposal) => match toolbox.choose(proposal).await {
-                        Ok(chosen) => toolbox.run(chosen).await,
-                        Err(outcome) => outcome,
-                    },
-                    Err(outcome) => outcome,
-                }
+    /// What the engine says, `None` where the turn ends with it. A call that comes as it is said cannot be corrected once it has begun; one
+    /// of ours nobody has seen, and what is wrong with it the model is told as its result.
+    fn heard(&self, turn: &mut Turn, event: Result<Event, inference::Error>) -> Result<Option<Event>, Error> {
+        match event {
+            Ok(event) => Ok(Some(event)),
+            Err(inference::Error::RetriesExhausted { report, .. }) if turn.has_own_calls() && !turn.has_clients_calls() => {
+                turn.report = Some(Report { guardrail: Guardrail::Nudged, ..report });
+                Ok(None)
             }
-        };
-        stream::iter(calls).map(run).buffered(self.agent.config.parallel_max)
+            Err(error) => Err(self.failed(error)),
+        }
+    }
+
+    /// What the run fails with.
+    fn failed(&self, error: inference::Error) -> Error {
+        if let inference::Error::RetriesExhausted { report, .. } = &error {
+            self.caller.agent.trace.attempts(&self.caller.run, report);
+        }
+        Error::new(error, self.limits.turns(), &self.report)
+    }
+
+    /// Deals with the turn's own calls.
+    fn execute(&mut self, turn: &Turn) -> impl Stream<Item = Step> + Send + use<> {
+        let (progress, heard) = mpsc::channel(PROGRESS_WAITING_MAX);
+        let own = turn.calls.iter().filter(|(_, owner)| *owner == Owner::Own);
+        let calls = own.map(|(call, _)| self.work(call, &progress)).collect();
+        self.caller.deal_with(calls, heard)
     }
 
     /// The call as a proposal, or what the model is told where it is none.
-    fn propose(&self, call: &Call, progress: &mpsc::Sender<String>) -> Result<Proposal, Outcome> {
-        let record = || CallRecord { step: self.calls, tool: call.name.clone(), server: "-".to_owned(), ..CallRecord::default() };
-        if self.calls > self.agent.config.calls_max {
-            return Err(execute::refused(&record(), "No more tools can be called in this run.".to_owned()));
-        }
+    fn work(&mut self, call: &Call, progress: &mpsc::Sender<String>) -> Work {
+        let step = self.limits.next_step();
+        let arguments = arguments(&call.arguments);
+        let told = arguments.as_ref().map_or_else(|_| call.arguments.as_str().into(), |map| Value::Object(map.clone()));
+        let hash = execute::arguments_hash(&told);
+        let admitted = self.limits.admit(&call.name, &hash);
         let entry = self.offer.find(&call.name).cloned();
-        let entry = entry.ok_or_else(|| execute::refused(&record(), format!("There is no tool {}.", call.name)))?;
-        let arguments: Map<String, Value> = serde_json::from_str(&call.arguments)
-            .map_err(|error| execute::refused(&record(), format!("The arguments are no JSON object: {error}.")))?;
-        Ok(Proposal {
-            step: self.calls,
+        let why = match (admitted, entry, arguments) {
+            (Ok(()), Some(entry), Ok(arguments)) => return Work::Proposed(self.proposal(step, entry, arguments, progress)),
+            (Err(why), _, _) => why,
+            (_, None, _) => format!("There is no tool `{}`: call one of those that are offered.", call.name),
+            (_, _, Err(error)) => format!("Not called: the arguments are no JSON object: {error}."),
+        };
+        let record = CallRecord {
+            step,
+            tool: call.name.clone(),
+            server: NO_SERVER.to_owned(),
+            arguments_hash: hash,
+            arguments: Some(told),
+            selection_rule: Rule::NoCandidate.as_str(),
+            dry_run: self.request.dry_run,
+            ..CallRecord::default()
+        };
+        Work::Refused(execute::refused(&record, why))
+    }
+
+    fn proposal(&mut self, step: usize, entry: Entry, arguments: Map<String, Value>, progress: &mpsc::Sender<String>) -> Proposal {
+        let message = self.message.get_or_insert_with(|| transcript::last_words(&self.request.messages).into());
+        Proposal {
+            step,
             was_corrected: self.corrected.contains(&entry.name),
             entry,
             arguments,
-            message: Arc::clone(&self.message),
+            message: Arc::clone(message),
             recent: self.session.servers.clone(),
             dry_run: self.request.dry_run,
-            deadline: self.deadline,
+            deadline: self.limits.deadline,
             progress: progress.clone(),
-        })
+        }
     }
 
-    /// Adds the turn and what came of its calls to the transcript, the session and the report.
-    fn append(&mut self, turn: &Turn<'_>, outcomes: Vec<Outcome>) {
-        let own: Vec<Call> = turn.calls.iter().filter(|call| turn.is_own(call)).cloned().collect();
-        self.transcript.push_assistant(&turn.content, &own);
-        for (call, outcome) in own.iter().zip(outcomes) {
-            self.transcript.push_result(&call.id, &outcome.content);
-            self.agent.trace.call(&self.run, &outcome.record);
-            if outcome.record.success && !outcome.record.dry_run {
-                self.session.served_by(&outcome.record.server);
+    /// Takes over what became of a call. Returns what is told of it.
+    fn hear(&mut self, step: Step) -> Event {
+        let Answered { name, mut record, fate } = match step {
+            Step::Progress(text) => return Event::Progress(text),
+            Step::Answered(answered) => answered,
+        };
+        if record.success && !record.dry_run {
+            self.session.served_by(&record.server);
+        }
+        if record.corrective_retry {
+            self.corrected.push(name);
+        }
+        // Arguments are the user's affair: only a plan is about them.
+        record.arguments = record.arguments.filter(|_| record.dry_run);
+        self.answers.push(fate);
+        self.report.calls.push(record.clone());
+        Event::Called(Box::new(record))
+    }
+
+    /// Whether the client is asked about a call.
+    fn asks(&self) -> bool {
+        self.answers.iter().any(|fate| matches!(fate, Fate::Asked(_)))
+    }
+
+    /// Adds the turn and what came of its calls to the transcript.
+    fn append(&mut self, turn: &Turn) {
+        let calls: Vec<Call> = turn.calls.iter().map(|(call, _)| call.clone()).collect();
+        let results = std::mem::take(&mut self.answers);
+        let transcript = self.transcript();
+        transcript.push(&transcript::assistant(&turn.content, &turn.reasoning, &calls));
+        for (call, fate) in calls.iter().zip(results) {
+            transcript.push(&transcript::result(&call.id, &fate.into_content()));
+        }
+    }
+
+    /// The end of the answer: what was kept of the last turn, and what the client does not see of it put away.
+    async fn end(&mut self, mut turn: Turn) -> Vec<Event> {
+        let agent = Arc::clone(&self.caller.agent);
+        let answers = self.answers_of(&turn);
+        let hides = turn.has_own_calls() || self.transcript.as_ref().is_some_and(Transcript::hides);
+        let marks = hides && !self.request.dry_run;
+        let mut asked = Vec::new();
+        for (place, (_, answer)) in answers.iter().enumerate() {
+            if let Answer::Asked(call) = answer {
+                asked.push((place, call.shown(turn.mark(place, true))));
             }
-            if outcome.record.corrective_retry {
-                self.corrected.push(call.name.clone());
+        }
+        let ids: Vec<String> = asked.iter().map(|(_, call)| call.id.clone()).collect();
+        let events = turn.end(self.usage, asked, marks);
+        let ttl = agent.config.session_ttl;
+        if let Some(id) = turn.record() {
+            let calls: Vec<Call> = turn.calls.iter().map(|(call, _)| call.clone()).collect();
+            let assistant = transcript::assistant(&turn.content, &turn.reasoning, &calls);
+            if let Some(record) = Record::new(self.transcript.as_ref(), assistant, answers) {
+                record.save(&agent.store, id, ttl).await;
             }
-            self.report.calls.push(*outcome.record);
+            for id in ids {
+                approval::open(&agent.store, &id, ttl).await;
+            }
+        }
+        if !self.request.dry_run {
+            self.session.save(&agent.store, &self.session_key, ttl).await;
+        }
+        let settled = Event::Settled(std::mem::take(&mut self.report));
+        std::iter::once(settled).chain(events).collect()
+    }
+
+    /// Each call of the turn, and who answers it.
+    fn answers_of(&mut self, turn: &Turn) -> Vec<(Call, Answer)> {
+        let mut fates = std::mem::take(&mut self.answers).into_iter();
+        let mut answer = |owner: &Owner| match owner {
+            Owner::Client => Answer::Client,
+            Owner::Own => match fates.next() {
+                Some(Fate::Asked(asked)) => Answer::Asked(asked),
+                Some(Fate::Result(content)) => Answer::Hidden(content),
+                None => Answer::Hidden(content("Not called.")),
+            },
+        };
+        turn.calls.iter().map(|(call, owner)| (call.clone(), answer(owner))).collect()
+    }
+}
+
+impl Fate {
+    /// What the model reads.
+    fn into_content(self) -> String {
+        match self {
+            Self::Result(content) => content,
+            Self::Asked(asked) => content(&format!("{} waits for an approval.", Asked::shown(&asked, String::new()).name)),
         }
     }
 }
 
-/// Puts `choice` in the place of what the client asked.
-fn choose(request: &mut Request, choice: ToolChoice, json: Bytes) {
-    request.tool_choice = choice;
-    request.set_field("tool_choice", json);
+/// What is called with `arguments`; nothing is an empty object.
+fn arguments(arguments: &str) -> Result<Map<String, Value>, serde_json::Error> {
+    if arguments.trim().is_empty() { Ok(Map::new()) } else { serde_json::from_str(arguments) }
 }
 
-/// How the conversation of `request` is known, and what is known of it.
-pub(super) async fn session(agent: &Inner, request: &Request) -> (String, Session) {
-    let key = session::key(request);
-    let session = Session::load(&agent.store, &key).await;
-    (key, session)
+/// Puts `choice` in the place of what the client asked.
+fn choose(request: &mut Request, choice: ToolChoice, json: &'static str) {
+    request.tool_choice = choice;
+    request.set_field("tool_choice", Bytes::from_static(json.as_bytes()));
+}
+
+/// What was required was done: required again, it would be done for ever.
+fn relax(request: &mut Request) {
+    match request.tool_choice {
+        ToolChoice::Required | ToolChoice::Named(_) => choose(request, ToolChoice::Auto, "\"auto\""),
+        ToolChoice::Other => {
+            let given = request.field("tool_choice").and_then(|json| serde_json::from_slice::<Value>(json).ok());
+            if let Some(eased) = given.and_then(eased) {
+                request.set_field("tool_choice", eased.to_string().into());
+            }
+        }
+        ToolChoice::Auto | ToolChoice::None => {}
+    }
+}
+
+/// A choice among some tools of which one is due, with none due; `None` where none is.
+fn eased(mut choice: Value) -> Option<Value> {
+    let mode = choice.pointer_mut("/allowed_tools/mode").filter(|mode| **mode == "required")?;
+    *mode = "auto".into();
+    Some(choice)
 }

@@ -34,6 +34,11 @@ pub struct Report {
 }
 
 impl Report {
+    /// Whether an answer tells it to a client that asked for that or not.
+    pub fn is_shown(&self, explain: bool) -> bool {
+        explain || self.is_plan
+    }
+
     /// Adds what a later turn of the same run did.
     pub fn add(&mut self, later: Self) {
         self.guardrail = self.guardrail.max(later.guardrail);

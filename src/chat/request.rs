@@ -64,11 +64,17 @@ pub enum Servers {
 impl Request {
     /// The same request about other `messages`, a JSON array.
     pub fn with_messages(&self, messages: Bytes) -> Self {
-        let mut request = Self { messages: messages.clone(), ..self.clone() };
-        for (_, value) in request.fields.iter_mut().filter(|(name, _)| name == "messages") {
+        let mut request = Self { messages: Bytes::new(), ..self.clone() };
+        request.set_messages(messages);
+        request
+    }
+
+    /// Makes it a request about other `messages`, a JSON array.
+    pub fn set_messages(&mut self, messages: Bytes) {
+        for (_, value) in self.fields.iter_mut().filter(|(name, _)| name == "messages") {
             *value = messages.clone();
         }
-        request
+        self.messages = messages;
     }
 }
 

@@ -46,6 +46,11 @@ impl Engine {
         self.config.guardrails
     }
 
+    /// Whether the model reads any of its past reasoning again.
+    pub fn replays_reasoning(&self) -> bool {
+        self.config.reasoning_replay != messages::Replay::None
+    }
+
     /// The events of the answer to `request`: one complete reply, each text as soon as it is certain. `Settled` comes first where
     /// nothing was certain before the end. Ends after the first error. Dropping it ends the upstream call. `turn` is told of every attempt.
     pub fn complete(

@@ -21,6 +21,7 @@ const MCP: HeaderName = HeaderName::from_static("x-toolgate-mcp");
 const ATTEMPTS: HeaderName = HeaderName::from_static("x-toolgate-attempts");
 const GUARDRAIL: HeaderName = HeaderName::from_static("x-toolgate-guardrail");
 const CONTEXT: HeaderName = HeaderName::from_static("x-toolgate-context");
+const CONTINUATION: HeaderName = HeaderName::from_static("x-toolgate-continuation");
 
 /// A longer id is not taken over from a client: it would end up in every log line.
 const REQUEST_ID_BYTES_MAX: usize = 128;
@@ -101,6 +102,13 @@ pub(super) fn report(headers: &mut HeaderMap, report: &Report) {
     headers.insert(GUARDRAIL, HeaderValue::from_static(report.guardrail.as_str()));
     if report.truncated.is_some() {
         headers.insert(CONTEXT, HeaderValue::from_static("truncated"));
+    }
+}
+
+/// Tells in `headers` whether something is gone that the client did not see of its conversation.
+pub(super) fn continuation(headers: &mut HeaderMap, is_lost: bool) {
+    if is_lost {
+        headers.insert(CONTINUATION, HeaderValue::from_static("lost"));
     }
 }
 

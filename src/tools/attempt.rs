@@ -105,8 +105,12 @@ impl Toolbox {
             let why = view.reason.clone().unwrap_or_else(|| "it is not connected".to_owned());
             return Err(Error::Call(mcp::Error::Unreachable(why)));
         };
-        let Some(passage) = server.enter() else { return Err(Error::Resting) };
         let now = Instant::now();
+        // Even a call that gets no time would be sent.
+        if now >= proposal.deadline {
+            return Err(Error::Late);
+        }
+        let Some(passage) = server.enter() else { return Err(Error::Resting) };
         let by = proposal.deadline.min(now + server.timeout());
         let answer = connection.call(&definition.name, proposal.arguments.clone(), by, proposal.progress.clone()).await;
         let had_its_time = by == now + server.timeout();

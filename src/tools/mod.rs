@@ -170,6 +170,11 @@ impl Toolbox {
         self.servers.iter().map(health).collect()
     }
 
+    /// The tasks that outlive who began them.
+    pub fn tasks(&self) -> &Tasks {
+        &self.tasks
+    }
+
     fn server(&self, id: &str) -> Option<Arc<Server>> {
         self.servers.iter().find(|server| server.config.id == id).cloned()
     }

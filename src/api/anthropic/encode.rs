@@ -39,7 +39,7 @@ pub(super) fn message(reply: &Reply, about: &About) -> Bytes {
         content,
         stop_reason: Some(stop_reason(reply.finish.unwrap_or(FinishReason::Stop), !reply.refusal.is_empty())),
         usage: reply.usage.into(),
-        toolgate: reply.report.as_ref().filter(|_| about.explain),
+        toolgate: reply.report.as_ref().filter(|report| report.is_shown(about.explain)),
         ..Message::begun(&reply.meta, about)
     };
     // Structs of strings and numbers always serialise.
@@ -64,7 +64,7 @@ pub(super) fn error(problem: &Problem, request_id: Option<&str>, explain: bool) 
         "error": {"type": error_type(problem.kind), "message": message_of(problem)},
         "request_id": request_id,
     });
-    if let (Some(report), Some(fields)) = (problem.report.as_ref().filter(|_| explain), error.as_object_mut()) {
+    if let (Some(report), Some(fields)) = (problem.report.as_ref().filter(|report| report.is_shown(explain)), error.as_object_mut()) {
         fields.insert("toolgate".to_owned(), json!(report));
     }
     error.to_string().into()

@@ -181,7 +181,7 @@ impl api::Encoder for Encoder {
     fn end(&mut self) -> Bytes {
         self.close();
         let delta = MessageEnd { stop_reason: stop_reason(self.finish, self.refused), stop_sequence: (), stop_details: (), container: () };
-        let toolgate = self.report.take().filter(|_| self.about.explain);
+        let toolgate = self.report.take().filter(|report| report.is_shown(self.about.explain));
         frame(&mut self.room, &Frame::MessageDelta { delta, usage: self.usage.into(), toolgate: toolgate.as_ref() });
         frame(&mut self.room, &Frame::MessageStop {});
         self.written()

@@ -42,7 +42,7 @@ pub(super) fn completion(reply: &Reply, about: &About) -> Bytes {
         }],
         usage: WireUsage::from(reply.usage),
         timings: reply.timings.as_deref(),
-        toolgate: reply.report.as_ref().filter(|_| about.explain),
+        toolgate: reply.report.as_ref().filter(|report| report.is_shown(about.explain)),
     };
     json_bytes(&body)
 }
@@ -55,7 +55,7 @@ pub(super) fn error(problem: &Problem, explain: bool) -> Bytes {
         "param": problem.param,
         "code": problem.code,
     }});
-    if let (Some(report), Some(fields)) = (problem.report.as_ref().filter(|_| explain), error.as_object_mut()) {
+    if let (Some(report), Some(fields)) = (problem.report.as_ref().filter(|report| report.is_shown(explain)), error.as_object_mut()) {
         fields.insert("toolgate".to_owned(), json!(report));
     }
     json_bytes(&error)

@@ -54,7 +54,7 @@ impl Encoder {
             Event::CallStarted(call) => self.call(&mut frames, &call),
             Event::CallArguments { index, fragment } => self.arguments(&mut frames, index, &fragment),
             Event::Finished(reason) => {
-                let report = self.report.take().filter(|_| self.about.explain);
+                let report = self.report.take().filter(|report| report.is_shown(self.about.explain));
                 // A usage chunk comes behind this one.
                 let timings = if self.include_usage { None } else { self.timings.take() };
                 let beside = Beside { report: report.as_ref(), timings: timings.as_deref() };

@@ -20,6 +20,7 @@ pub(super) fn request(body: &Bytes) -> Result<(Request, About), Problem> {
     // Of any other type, it is for the backend to complain.
     request.model = model.and_then(|model| serde_json::from_str(model).ok()).unwrap_or_default();
     request.stream = optional(&given, "stream", "a boolean")?.unwrap_or(false);
+    request.dry_run = optional(&given, "dry_run", "a boolean")?.unwrap_or(false);
     request.parallel_tool_calls = optional(&given, "parallel_tool_calls", "a boolean")?.unwrap_or(true);
     let tools = Tools::read(&lists_of_tools(&given))?;
     let mut written = Fields(Vec::with_capacity(given.len() + 4));
@@ -235,7 +236,7 @@ impl Format<'_> {
 }
 
 /// Fields that are read elsewhere, or that say something to a vendor's service only.
-const ELSEWHERE: [&str; 21] = [
+const ELSEWHERE: [&str; 22] = [
     "model",
     "input",
     "instructions",
@@ -257,6 +258,7 @@ const ELSEWHERE: [&str; 21] = [
     "moderation",
     "access_programs",
     "service_tier",
+    "dry_run",
 ];
 
 #[cfg(test)]

@@ -103,7 +103,7 @@ pub(super) fn response(head: &Head, body: &Body<'_>, about: &About) -> String {
         .with("output", &array(items))
         .with("usage", &body.usage.map_or_else(|| "null".to_owned(), usage))
         .with_inside(&about.echo);
-    let report = body.report.filter(|_| about.explain).map(json_of);
+    let report = body.report.filter(|report| report.is_shown(about.explain)).map(json_of);
     object.with_some("toolgate", report.as_deref()).json()
 }
 

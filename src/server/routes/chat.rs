@@ -7,6 +7,7 @@ use bytes::Bytes;
 use futures_core::Stream;
 use futures_util::StreamExt;
 use hyper::{Request, Response, StatusCode, body::Incoming, http::request::Parts};
+use tokio::time::Instant;
 
 use super::forward::with_query;
 use crate::{
@@ -45,8 +46,12 @@ pub(in crate::server) async fn complete(
         return Err(Problem::invalid("n", "The backend gives one choice only: leave `n` out, or ask several times."));
     }
     let stream = job.request().stream;
+    let is_lost = job.is_lost();
     let run = state.agent.run(job, guardrails);
-    if stream { answer_stream(state, run, encoder).await } else { answer(run, encoder).await }
+    let answer = if stream { answer_stream(state, run, encoder).await } else { answer(run, encoder).await };
+    let mut response = answer?;
+    headers::continuation(response.headers_mut(), is_lost);
+    Ok(response)
 }
 
 /// The short cut: the client's bytes go up, the backend's come down.
@@ -69,17 +74,27 @@ async fn answer(mut run: Run, encoder: Box<dyn Encoder>) -> Result<Response<repl
     Ok(response)
 }
 
-/// The head leaves with the first event, or after a grace without one: a failure until then has a status of its own.
-async fn answer_stream(state: &State, mut run: Run, encoder: Box<dyn Encoder>) -> Result<Response<reply::Body>, Problem> {
-    let first = match tokio::time::timeout(state.config.head_grace, run.next()).await {
-        Ok(first) => first.transpose()?.map_or(Next::End, Next::Event),
-        Err(_) => Next::Silence,
+/// The head leaves with the first frame, or after a grace without one: a failure until then has a status of its own.
+async fn answer_stream(state: &State, mut run: Run, mut encoder: Box<dyn Encoder>) -> Result<Response<reply::Body>, Problem> {
+    let until = Instant::now() + state.config.head_grace;
+    let mut report = None;
+    let coming = loop {
+        match tokio::time::timeout_at(until, run.next()).await {
+            Ok(Some(event)) => {
+                let event = event?;
+                if let Event::Settled(settled) = &event {
+                    report = Some(settled.clone());
+                }
+                let frames = encoder.event(event);
+                if !frames.is_empty() {
+                    break Next::Frames(frames);
+                }
+            }
+            Ok(None) => break Next::End,
+            Err(_) => break Next::Silence,
+        }
     };
-    let report = match &first {
-        Next::Event(Event::Settled(report)) => Some(report.clone()),
-        _ => None,
-    };
-    let mut response = reply::events(frames(first, run, encoder, state.config.keep_alive));
+    let mut response = reply::events(frames(coming, run, encoder, state.config.keep_alive));
     if let Some(report) = &report {
         headers::report(response.headers_mut(), report);
     }
@@ -88,6 +103,7 @@ async fn answer_stream(state: &State, mut run: Run, encoder: Box<dyn Encoder>) -
 
 /// What comes next in a stream.
 enum Next {
+    Frames(Bytes),
     Event(Event),
     Failure(Problem),
     /// Nothing for a while.
@@ -113,6 +129,7 @@ fn frames(first: Next, mut run: Run, mut encoder: Box<dyn Encoder>, keep_alive: 
         let mut coming = first;
         loop {
             match coming {
+                Next::Frames(frames) => yield frames,
                 Next::Event(event) => {
                     let frames = encoder.event(event);
                     if !frames.is_empty() {

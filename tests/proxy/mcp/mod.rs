@@ -1,10 +1,17 @@
 //! MCP servers whose tools toolgate runs itself.
 
 mod acting;
+mod approval;
+mod bench;
+mod cancel;
 mod catalog;
 pub(crate) mod chat_dialect;
+mod dry_run;
 mod execution;
+mod explain;
 mod http;
+mod limits;
+mod mixed;
 mod names;
 mod origins;
 mod run;

@@ -18,7 +18,7 @@ fn chat() -> Value {
 }
 
 /// A request that offers `get_weather(city: string)` and `add(a: integer, b: integer)`.
-fn question() -> Value {
+pub(crate) fn question() -> Value {
     let number = json!({"type": "integer"});
     let function = |name: &str, properties: Value, required: Value| {
         let parameters = json!({"type": "object", "properties": properties, "required": required});
@@ -47,7 +47,7 @@ fn with(request: &Value, more: Value) -> Value {
 }
 
 /// Asks for a response, whole or streamed, as the request says.
-async fn respond(proxy: &Proxy, request: &Value) -> Value {
+pub(crate) async fn respond(proxy: &Proxy, request: &Value) -> Value {
     let answer = proxy.post("/v1/responses", request.to_string()).await;
     assert_eq!(answer.status, 200, "{}", answer.text());
     if request["stream"] == true { fold(&answer.body) } else { answer.json() }
@@ -72,7 +72,7 @@ fn calls(response: &Value) -> Vec<Value> {
 }
 
 /// All text in a response.
-fn texts(response: &Value) -> String {
+pub(crate) fn texts(response: &Value) -> String {
     let items = response["output"].as_array().unwrap().iter().filter(|item| item["type"] == "message");
     let parts = items.flat_map(|item| item["content"].as_array().unwrap());
     parts.map(|part| part["text"].as_str().unwrap()).collect()

@@ -62,6 +62,7 @@ pub(super) fn request(body: &Bytes) -> Result<Decoded, Problem> {
         parallel_tool_calls: choice.parallel,
         stream: given.read("stream", "a boolean")?.unwrap_or(false),
         include_usage: true,
+        dry_run: given.read("dry_run", "a boolean")?.unwrap_or(false),
         model: model.map(Cow::into_owned).unwrap_or_default(),
         fields,
         ..Request::default()
