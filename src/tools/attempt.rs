@@ -120,6 +120,10 @@ impl Toolbox {
 
     /// The connection to `server`, as soon as there is one that stands, until `by`.
     async fn standing(&self, server: &Server, by: Instant) -> Option<Connection> {
+        if server.view().connection.is_none() {
+            // Somebody waits for it now.
+            server.refresh();
+        }
         loop {
             let changed = self.changed.notified();
             let standing = self.connection(server, by).await.filter(|connection| !connection.is_closed());
@@ -132,7 +136,8 @@ impl Toolbox {
     }
 }
 
-/// Tells the breaker what the end of a call says about the server: nothing, where it was given less than its time or no credential.
+/// Tells the breaker what the end of a call says about the server: nothing, where it was given less than its time, no credential or an old
+/// session.
 fn tell(passage: Passage<'_>, error: Option<&mcp::Error>, had_its_time: bool) {
     match error {
         Some(mcp::Error::AuthNeeded(_) | mcp::Error::Expired) => {}

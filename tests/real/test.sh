@@ -190,6 +190,14 @@ else
   AGENTS=$agents python_group "agents, scripted answers" agents clients/agents
 fi
 
+# Each scenario has a scripted model, a server of the suite and a toolgate between them.
+mcp_conformance=$(part mcp-conformance)
+if [ -z "$python" ] || [ -z "$mcp_conformance" ]; then
+  skip "no Python with pytest or no conformance suite (see above)" "MCP conformance"
+else
+  MCP_CONFORMANCE=$mcp_conformance python_group "MCP conformance" mcp-conformance real/mcp/test_conformance.py
+fi
+
 server=$(part llama-server)
 model=$(part model)
 if [ -z "$server" ] || [ -z "$model" ]; then

@@ -25,9 +25,9 @@ use tokio::time::Instant;
 
 use super::{
     Error,
-    error::UNREADABLE,
+    error::TOO_LONG,
     events::{Parser, TooLong},
-    http::Status,
+    status::Status,
 };
 use crate::{
     secret::{Secret, Template},
@@ -159,7 +159,7 @@ async fn read(mut body: Body, bytes_max: usize) -> Result<Bytes, Error> {
     while let Some(frame) = body.frame().await {
         let Ok(data) = frame.map_err(|_| Error::Lost)?.into_data() else { continue };
         if whole.len() + data.len() > bytes_max {
-            return Err(Error::Protocol(TooLong(bytes_max).to_string()));
+            return Err(Error::TooLong(bytes_max.to_string()));
         }
         whole.extend_from_slice(&data);
     }
@@ -240,11 +240,11 @@ impl Reading {
     fn too_long(&self, error: TooLong) -> Option<Result<Sse, SseError>> {
         match &self.reader {
             Reader::Call(id) => {
-                let told = ServerJsonRpcMessage::error(ErrorData::new(UNREADABLE, error.to_string(), None), Some(id.clone()));
+                let told = ServerJsonRpcMessage::error(ErrorData::new(TOO_LONG, error.0.to_string(), None), Some(id.clone()));
                 Some(Ok(Sse::default().data(serde_json::to_string(&told).unwrap_or_default())))
             }
             Reader::Listener { status, .. } => {
-                status.lose();
+                status.lose("what it said of its own accord is too long");
                 None
             }
         }

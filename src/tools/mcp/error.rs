@@ -8,10 +8,7 @@ use rmcp::{
     transport::{DynamicTransportError, streamable_http_client::StreamableHttpError},
 };
 
-/// How an answer that was not read is told from the server's own errors on its way through rmcp. No number that JSON-RPC or MCP use.
-pub(super) const UNREADABLE: ErrorCode = ErrorCode(-31_999);
-
-/// The same for an answer that was too long to be read; the message is the limit.
+/// Our own word for an answer that was too long to be read; the message is the limit. No server has reason to send it.
 pub(super) const TOO_LONG: ErrorCode = ErrorCode(-31_998);
 
 /// Split by what the caller does next: call again, be content with not knowing, or tell the model.
@@ -24,7 +21,7 @@ pub enum Error {
     #[error("the server wants a credential: {0}")]
     AuthNeeded(String),
     /// The server had ended the session: this call was not carried out, and the next one has a new session.
-    #[error("the server had ended the session, and nothing was done; the call can be made again")]
+    #[error("the server had ended the session; there is a new one, in which the call can be made again")]
     Expired,
     /// An HTTP status instead of an answer.
     #[error("the server answered with HTTP {code}{said}")]
@@ -100,7 +97,6 @@ const TOO_MANY_REQUESTS: u16 = 429;
 impl From<ServiceError> for Error {
     fn from(error: ServiceError) -> Self {
         match error {
-            ServiceError::McpError(error) if error.code == UNREADABLE => Self::Protocol(error.message.into_owned()),
             ServiceError::McpError(error) if error.code == TOO_LONG => Self::TooLong(error.message.into_owned()),
             ServiceError::McpError(error) => Self::Refused(error.message.into_owned()),
             ServiceError::TransportSend(error) => Self::from(error),

@@ -5,10 +5,7 @@
 
 use std::{
     collections::HashMap,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
@@ -30,48 +27,17 @@ use rmcp::{
     },
 };
 use sse_stream::Sse;
-use tokio_util::sync::CancellationToken;
 
 use super::{
     Error, Limits, address,
     answer::{Answer, Reading, chain, filled_in, unknown_method},
+    status::Status,
 };
 use crate::{
     secret::{Secret, Template},
     tools::config::{Server, Transport, Variables},
     upstream::{self, Body},
 };
-
-/// What is known of a connection outside the worker that keeps it.
-#[derive(Debug, Default)]
-pub(super) struct Status {
-    gone: CancellationToken,
-    /// Whether the server's own stream is open, on which it says what changed.
-    pub(super) hearing: AtomicBool,
-    /// Whether it ever was.
-    pub(super) heard: AtomicBool,
-}
-
-impl Status {
-    /// Whether the session has ended or the server cannot be reached: only a new connection helps.
-    pub(super) fn is_gone(&self) -> bool {
-        self.gone.is_cancelled()
-    }
-
-    /// Ready once it is.
-    pub(super) async fn gone(&self) {
-        self.gone.cancelled().await;
-    }
-
-    /// Whether the server would be heard if it said that something changed.
-    pub(super) fn is_hearing(&self) -> bool {
-        self.hearing.load(Ordering::Relaxed)
-    }
-
-    pub(super) fn lose(&self) {
-        self.gone.cancel();
-    }
-}
 
 /// The way to one server. Cloning it shares the connections.
 #[derive(Clone)]
@@ -101,8 +67,9 @@ const EXTRA_REQUESTS: usize = 4;
 const RESUMES_MAX: usize = 6;
 const RESUME_FIRST: Duration = Duration::from_secs(1);
 const RESUME_MAX: Duration = Duration::from_secs(30);
-/// An old server may leave a question that it does not know without an answer; it is asked the old way then.
-const DISCOVER_MAX: Duration = Duration::from_secs(3);
+/// An old server may leave a question that it does not know without an answer; it is asked the old way then. Before rmcp does so, after 10 s,
+/// while the question still holds up the next one.
+const DISCOVER_MAX: Duration = Duration::from_secs(8);
 
 const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
@@ -241,8 +208,9 @@ impl Client {
     fn failed(&self, error: &upstream::Error) -> Error {
         match error {
             upstream::Error::Connect(_) | upstream::Error::ConnectTimeout(_) => {
-                self.0.status.lose();
-                Error::Unreachable(chain(error))
+                let why = chain(error);
+                self.0.status.lose(why.as_str());
+                Error::Unreachable(why)
             }
             upstream::Error::FirstByte(waited) | upstream::Error::Idle(waited) | upstream::Error::Total(waited) => Error::Timeout(*waited),
             upstream::Error::BodyTooLarge | upstream::Error::BodyBroken | upstream::Error::Broken(_) => Error::Lost,
@@ -277,8 +245,10 @@ impl Client {
 
     /// `outcome`, after a look whether it means that the connection is of no more use.
     fn checked<T>(&self, outcome: Result<T, Failure>) -> Result<T, Failure> {
-        if let Err(StreamableHttpError::SessionExpired | StreamableHttpError::Client(Error::AuthNeeded(_))) = &outcome {
-            self.0.status.lose();
+        match &outcome {
+            Err(StreamableHttpError::SessionExpired) => self.0.status.lose("the server had ended the session"),
+            Err(StreamableHttpError::Client(error @ Error::AuthNeeded(_))) => self.0.status.lose(error.to_string()),
+            _ => {}
         }
         outcome
     }
@@ -298,11 +268,11 @@ impl Client {
         let status = &self.0.status;
         match answer.response.status().as_u16() {
             401 | 403 => {
-                status.lose();
+                status.lose("the server wants a credential");
                 Err(StreamableHttpError::AuthRequired(AuthRequiredError::new("its stream".to_owned())))
             }
             404 if status.heard.load(Ordering::Relaxed) => {
-                status.lose();
+                status.lose("the server had ended the session");
                 Err(StreamableHttpError::ServerDoesNotSupportSse)
             }
             200 if answer.has_type("text/event-stream") => {

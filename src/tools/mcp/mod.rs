@@ -11,6 +11,7 @@ mod lines;
 mod link;
 mod list;
 mod output;
+mod status;
 mod stdio;
 
 use std::{
@@ -67,7 +68,7 @@ struct Inner {
     /// Whether the server says when its list of tools changes.
     announces: AtomicBool,
     /// What the way over HTTP knows.
-    http: Option<Arc<http::Status>>,
+    http: Option<Arc<status::Status>>,
     /// Taken when the connection is closed.
     running: Mutex<Option<Running>>,
 }
@@ -104,7 +105,14 @@ impl Connection {
 
     /// Whether the server says when its list of tools changes, and would be heard now.
     pub fn announces(&self) -> bool {
-        self.0.announces.load(Ordering::Relaxed) && self.0.http.as_ref().is_none_or(|http| http.is_hearing())
+        // Without sessions there is no stream of the server's own, but a subscription.
+        let hears = || self.is_modern() || self.0.http.as_ref().is_none_or(|http| http.is_hearing());
+        self.0.announces.load(Ordering::Relaxed) && hears()
+    }
+
+    /// Whether it is of a revision without sessions.
+    fn is_modern(&self) -> bool {
+        self.0.peer.peer_info().is_some_and(|info| !info.protocol_version.has_initialize())
     }
 
     /// Whether the other side is gone.
@@ -121,24 +129,26 @@ impl Connection {
     pub async fn ended(&self) -> Error {
         tokio::select! {
             () = self.0.link.gone() => {}
-            () = self.lost() => {}
+            why = self.lost() => return Error::Unreachable(why),
             () = self.listen() => {}
         }
         Error::Unreachable(self.0.link.why())
     }
 
     /// Waits until HTTP says that a new connection is needed. Requests under way may still be answered.
-    async fn lost(&self) {
+    async fn lost(&self) -> String {
         match &self.0.http {
-            Some(http) => http.gone().await,
+            Some(http) => {
+                http.gone().await;
+                http.why()
+            }
             None => std::future::pending().await,
         }
     }
 
-    /// Since 2026-07-28 servers announce changes only to those who subscribe. It ends never. Over HTTP the list is renewed from time to time.
+    /// Since 2026-07-28 servers announce changes only to those who subscribe. It ends never.
     async fn listen(&self) {
-        let is_modern = self.0.peer.peer_info().is_some_and(|info| !info.protocol_version.has_initialize());
-        if !is_modern || !self.announces() || self.0.http.is_some() {
+        if !self.is_modern() || !self.announces() {
             return std::future::pending().await;
         }
         let filter = SubscriptionFilter::builder().tools_list_changed().build();

@@ -1,5 +1,4 @@
-//! An MCP server over streamable HTTP on a port of its own, of the revisions that have sessions. It records what it is asked and does what
-//! it was told to.
+//! An MCP server over streamable HTTP on a port of its own. It records what it is asked and does what it was told to.
 
 use std::{
     collections::{BTreeMap, HashSet, VecDeque},
@@ -72,38 +71,54 @@ struct Shared {
     acts: Mutex<VecDeque<Act>>,
     asked: Mutex<Vec<Asked>>,
     sessions: Mutex<HashSet<String>>,
-    /// Where what the server says unasked goes; closed streams stay in it.
-    listeners: Mutex<Vec<mpsc::UnboundedSender<Bytes>>>,
+    /// Where what the server says unasked goes, and the subscription for which it does.
+    listeners: Mutex<Vec<(mpsc::UnboundedSender<Bytes>, Option<Value>)>>,
     /// What a resumed stream begins with.
     resumed: Mutex<Option<Value>>,
-    listens: bool,
+    manner: Manner,
     /// A header without which nothing is answered.
     key: Option<(&'static str, &'static str)>,
     run: AtomicUsize,
 }
 
+/// What a server is like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Manner {
+    /// It has sessions, and a stream of its own.
+    Old,
+    /// It has sessions.
+    Deaf,
+    /// It is of the revision of 2026-07-28: no sessions, and subscriptions.
+    New,
+}
+
 impl McpServer {
     /// A server with `tools` that answers calls with JSON.
     pub(crate) async fn with(tools: Value) -> Self {
-        Self::start("127.0.0.1:0".parse().unwrap(), tools, true, None).await
+        Self::start("127.0.0.1:0".parse().unwrap(), tools, Manner::Old, None).await
     }
 
     /// A server that has no stream of its own.
     pub(crate) async fn deaf(tools: Value) -> Self {
-        Self::start("127.0.0.1:0".parse().unwrap(), tools, false, None).await
+        Self::start("127.0.0.1:0".parse().unwrap(), tools, Manner::Deaf, None).await
+    }
+
+    /// A server that has no sessions.
+    pub(crate) async fn new(tools: Value) -> Self {
+        Self::start("127.0.0.1:0".parse().unwrap(), tools, Manner::New, None).await
     }
 
     /// A server that wants `key` with every request.
     pub(crate) async fn locked(tools: Value, key: (&'static str, &'static str)) -> Self {
-        Self::start("127.0.0.1:0".parse().unwrap(), tools, true, Some(key)).await
+        Self::start("127.0.0.1:0".parse().unwrap(), tools, Manner::Old, Some(key)).await
     }
 
     /// A server where another was.
     pub(crate) async fn at(address: SocketAddr, tools: Value) -> Self {
-        Self::start(address, tools, true, None).await
+        Self::start(address, tools, Manner::Old, None).await
     }
 
-    async fn start(address: SocketAddr, tools: Value, listens: bool, key: Option<(&'static str, &'static str)>) -> Self {
+    async fn start(address: SocketAddr, tools: Value, manner: Manner, key: Option<(&'static str, &'static str)>) -> Self {
         let listener = TcpListener::bind(address).await.unwrap();
         let address = listener.local_addr().unwrap();
         let shared = Arc::new(Shared {
@@ -113,7 +128,7 @@ impl McpServer {
             sessions: Mutex::default(),
             listeners: Mutex::default(),
             resumed: Mutex::default(),
-            listens,
+            manner,
             key,
             run: AtomicUsize::new(0),
         });
@@ -209,6 +224,9 @@ async fn answer(request: Request<Incoming>, shared: Arc<Shared>) -> io::Result<R
     }
     let session = head.headers.get("mcp-session-id").map(|id| id.to_str().unwrap().to_owned());
     let method = body["method"].as_str().unwrap_or_default();
+    if shared.manner == Manner::New {
+        return shared.serve_without_session(&head.method, method, &body);
+    }
     let Some(session) = session else {
         return Ok(if method == "initialize" { shared.initialize(&body) } else { status(400, NO_SESSION) });
     };
@@ -231,6 +249,8 @@ async fn answer(request: Request<Incoming>, shared: Arc<Shared>) -> io::Result<R
 /// What an older server says to whom it does not know; the id of the message was not read.
 const NO_SESSION: &str = r#"{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: no session"},"id":null}"#;
 
+const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
+
 impl Shared {
     fn initialize(&self, body: &Value) -> Response<Body> {
         let mut sessions = self.sessions.lock().unwrap();
@@ -246,6 +266,32 @@ impl Shared {
         answer.headers_mut().insert("mcp-session-id", id.parse().unwrap());
         sessions.insert(id);
         answer
+    }
+
+    fn serve_without_session(&self, verb: &Method, method: &str, body: &Value) -> io::Result<Response<Body>> {
+        let id = &body["id"];
+        let list = |mut fields: Value| {
+            fields["resultType"] = json!("complete");
+            fields["ttlMs"] = json!(0);
+            fields["cacheScope"] = json!("private");
+            message(id, &fields)
+        };
+        Ok(match (verb, method) {
+            (&Method::POST, "server/discover") => {
+                list(json!({"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {"listChanged": true}}}))
+            }
+            (&Method::POST, "tools/list") => list(json!({"tools": *self.tools.lock().unwrap()})),
+            (&Method::POST, "tools/call") => return self.call(body),
+            (&Method::POST, "subscriptions/listen") => {
+                let (pieces, answer) = streaming("text/event-stream");
+                let accepted = json!({"_meta": {SUBSCRIPTION: id}, "notifications": {"toolsListChanged": true}});
+                let told = json!({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": accepted});
+                pieces.send(event(None, &told)).unwrap();
+                self.listeners.lock().unwrap().push((pieces, Some(id.clone())));
+                answer
+            }
+            _ => status(405, ""),
+        })
     }
 
     fn call(&self, body: &Value) -> io::Result<Response<Body>> {
@@ -279,31 +325,39 @@ impl Shared {
             }
             Act::Endless(kind) => return Ok(endless(kind)),
             Act::Silent(pause) => {
-                tokio::task::spawn(async move {
+                let late = stream::once(async move {
                     tokio::time::sleep(pause).await;
-                    let _ = pieces.send(whole);
+                    Ok(Frame::data(whole))
                 });
+                let body = BodyExt::boxed_unsync(StreamBody::new(late));
+                return Ok(Response::builder().header("content-type", "text/event-stream").body(body).unwrap());
             }
         }
         Ok(answer)
     }
 
     fn listen(&self, headers: &HeaderMap) -> Response<Body> {
-        if !self.listens {
+        if self.manner == Manner::Deaf {
             return status(405, "");
         }
         let (pieces, answer) = streaming("text/event-stream");
-        if headers.contains_key("last-event-id") {
-            if let Some(resumed) = self.resumed.lock().unwrap().take() {
-                pieces.send(event(None, &resumed)).unwrap();
-            }
+        let resumes = headers.contains_key("last-event-id");
+        if let Some(resumed) = resumes.then(|| self.resumed.lock().unwrap().take()).flatten() {
+            pieces.send(event(None, &resumed)).unwrap();
         }
-        self.listeners.lock().unwrap().push(pieces);
+        self.listeners.lock().unwrap().push((pieces, None));
         answer
     }
 
     fn say(&self, message: &Value) {
-        self.listeners.lock().unwrap().retain(|listener| listener.send(event(None, message)).is_ok());
+        let tell = |(listener, subscription): &(mpsc::UnboundedSender<Bytes>, Option<Value>)| {
+            let mut message = message.clone();
+            if let Some(id) = subscription {
+                message["params"]["_meta"][SUBSCRIPTION] = id.clone();
+            }
+            listener.send(event(None, &message)).is_ok()
+        };
+        self.listeners.lock().unwrap().retain(tell);
     }
 }
 

@@ -129,6 +129,31 @@ async fn an_old_server_is_asked_once_more_and_then_spoken_to_the_old_way() {
 }
 
 #[tokio::test]
+async fn a_new_server_is_spoken_to_without_a_session() {
+    let server = McpServer::new(tools()).await;
+    assert_eq!(Scene::writing(&server).await.ask().await, r#"write {"text":"x"}"#);
+    let methods: Vec<Value> = server.asked().into_iter().map(|asked| asked.body["method"].clone()).collect();
+    assert_eq!(methods.iter().filter(|method| **method == "server/discover").count(), 1, "{methods:?}");
+    assert!(!methods.iter().any(|method| method == "initialize"), "{methods:?}");
+    let call = &server.asked_for("tools/call")[0];
+    assert_eq!(call.headers["mcp-protocol-version"], "2026-07-28");
+    assert_eq!((&call.headers["mcp-method"], &call.headers["mcp-name"]), (&"tools/call".parse().unwrap(), &"write".parse().unwrap()));
+    assert_eq!(call.body["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"], "2026-07-28");
+    assert!(!call.headers.contains_key("mcp-session-id"));
+}
+
+#[tokio::test]
+async fn a_new_server_tells_a_changed_list_to_who_subscribed() {
+    let server = McpServer::new(tools()).await;
+    let upstream = Upstream::saying([Reply::call("respond", r#"{"message":"Done."}"#)]).await;
+    let proxy = Proxy::start_with(&upstream, with_servers([server.config("notes", &[])])).await;
+    until_offered(&proxy, &upstream, "write", true).await;
+    server.until(|server| !server.asked_for("subscriptions/listen").is_empty()).await;
+    server.change(json!([mcp::tool("erase", "text")]));
+    until_offered(&proxy, &upstream, "erase", true).await;
+}
+
+#[tokio::test]
 async fn a_call_in_a_session_that_has_ended_is_not_made_twice() {
     let server = McpServer::with(tools()).await;
     let scene = Scene::with(
@@ -148,7 +173,7 @@ async fn a_call_in_a_session_that_has_ended_is_not_made_twice() {
     assert_eq!(scene.ask().await, r#"write {"text":"a"}"#);
     server.forget();
     let told = scene.ask().await;
-    assert!(told.contains("nothing was done") && told.contains("can be made again"), "{told}");
+    assert!(told.contains("Nothing was done") && told.contains("can be made again"), "{told}");
     assert_eq!((server.asked_for("tools/call").len(), server.run()), (2, 1), "it was refused once and not sent again");
     server.until(|server| server.asked_for("tools/list").len() == 2).await;
     assert_eq!(scene.ask().await, r#"write {"text":"c"}"#);

@@ -43,11 +43,10 @@ def calls(tools):
     wanted = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT") or "{}").get("toolCalls")
     if wanted:
         return [(call["name"], call["arguments"]) for call in wanted]
-    made = {name: value(schema) for name, schema in tools.items() if name != RESPOND}
-    # The scenario compares what came of the one schema on its way to the model.
-    if "json_schema_echo" in made:
-        made["json_schema_echo"] = {"schema": tools["json_schema_2020_12_tool"]}
-    return list(made.items())
+    if "json_schema_echo" in tools:
+        # The scenario compares what has come of the other tool's schema on its way to the model.
+        return [("json_schema_echo", {"schema": tools["json_schema_2020_12_tool"]})]
+    return [(name, value(schema)) for name, schema in tools.items() if name != RESPOND]
 
 
 def reply(request):
