@@ -35,9 +35,9 @@ pub(super) enum Work {
     /// It is not made, for this reason.
     Refused(Outcome),
     /// The model wants it.
-    Proposed(Proposal),
+    Proposed(Box<Proposal>),
     /// The client was asked about it. The proposal lacks its server.
-    Decided(Proposal, Decision),
+    Decided(Box<Proposal>, Box<Decision>),
 }
 
 /// What a reply's calls come to, as it comes.
@@ -45,7 +45,7 @@ pub(super) enum Step {
     /// How far one is, for a person to read.
     Progress(String),
     /// The next one, in the order of the calls, is dealt with.
-    Answered(Answered),
+    Answered(Box<Answered>),
 }
 
 /// A call that was dealt with.
@@ -91,7 +91,7 @@ impl Caller {
                 tokio::select! {
                     Some(text) = progress.recv() => yield Step::Progress(text),
                     answered = answers.next() => match answered {
-                        Some(answered) => yield Step::Answered(answered),
+                        Some(answered) => yield Step::Answered(Box::new(answered)),
                         None => break,
                     },
                 }
@@ -102,8 +102,8 @@ impl Caller {
     async fn answer(&self, work: Work) -> Answered {
         match work {
             Work::Refused(outcome) => Answered::new(outcome.record.tool.clone(), self.recorded(outcome)),
-            Work::Proposed(proposal) => self.answer_proposed(proposal).await,
-            Work::Decided(proposal, decision) => self.answer_decided(proposal, decision).await,
+            Work::Proposed(proposal) => self.answer_proposed(*proposal).await,
+            Work::Decided(proposal, decision) => self.answer_decided(*proposal, *decision).await,
         }
     }
 

@@ -9,7 +9,7 @@ use crate::{
 #[derive(Debug, thiserror::Error)]
 #[error("turn {turn} of the run")]
 pub(super) struct Error {
-    source: inference::Error,
+    source: Box<inference::Error>,
     turn: usize,
     /// Absent where the run had done nothing.
     before: Option<Box<Report>>,
@@ -19,13 +19,13 @@ impl Error {
     /// `source` ended the turn of that number, after `before`.
     pub(super) fn new(source: inference::Error, turn: usize, before: &Report) -> Self {
         let is_empty = before.attempts.is_empty() && before.calls.is_empty() && before.notes.is_empty() && !before.is_plan;
-        Self { source, turn, before: (!is_empty).then(|| Box::new(before.clone())) }
+        Self { source: Box::new(source), turn, before: (!is_empty).then(|| Box::new(before.clone())) }
     }
 }
 
 impl From<Error> for Problem {
     fn from(error: Error) -> Self {
-        let mut problem = Self::from(error.source);
+        let mut problem = Self::from(*error.source);
         if let Some(mut whole) = error.before {
             if let Some(last) = problem.report.take() {
                 whole.add(*last);

@@ -131,7 +131,7 @@ impl Turns {
         let work = |decision: Decision| {
             let step = self.limits.next_step();
             let proposal = self.proposal(step, entry_of(&decision.asked), decision.asked.arguments.clone(), &progress);
-            Work::Decided(proposal, decision)
+            Work::Decided(Box::new(proposal), Box::new(decision))
         };
         let calls = decisions.into_iter().map(work).collect();
         self.caller.deal_with(calls, heard)
@@ -224,7 +224,7 @@ impl Turns {
         let admitted = self.limits.admit(&call.name, &hash);
         let entry = self.offer.find(&call.name).cloned();
         let why = match (admitted, entry, arguments) {
-            (Ok(()), Some(entry), Ok(arguments)) => return Work::Proposed(self.proposal(step, entry, arguments, progress)),
+            (Ok(()), Some(entry), Ok(arguments)) => return Work::Proposed(Box::new(self.proposal(step, entry, arguments, progress))),
             (Err(why), _, _) => why,
             (_, None, _) => format!("There is no tool `{}`: call one of those that are offered.", call.name),
             (_, _, Err(error)) => format!("Not called: the arguments are no JSON object: {error}."),
@@ -261,7 +261,7 @@ impl Turns {
     fn hear(&mut self, step: Step) -> Event {
         let Answered { name, mut record, fate } = match step {
             Step::Progress(text) => return Event::Progress(text),
-            Step::Answered(answered) => answered,
+            Step::Answered(answered) => *answered,
         };
         if record.success && !record.dry_run {
             self.session.served_by(&record.server);
