@@ -17,6 +17,7 @@ mod limits;
 
 mod repeats;
 
+mod absent;
 mod approval;
 
 mod continuation;
@@ -76,6 +77,8 @@ pub struct Job {
     is_restored: bool,
     /// Whether something is gone of it that the client did not see.
     is_lost: bool,
+    /// What the model is told of servers that were asked for and have no tools.
+    absent: Vec<String>,
 }
 
 impl Job {
@@ -99,9 +102,21 @@ impl Job {
         self.is_lost
     }
 
+    /// Tells the model of servers that were asked for and have no tools.
+    fn tell_of_absent(&mut self, toolbox: &Toolbox) {
+        let sentences = absent::sentences(toolbox, &self.request.servers, &self.request.messages);
+        if sentences.is_empty() {
+            return;
+        }
+        if let Some(messages) = absent::told(&self.request.messages, &sentences) {
+            self.request.set_messages(messages);
+        }
+        self.absent = sentences;
+    }
+
     /// Whether it is more than one question to a model.
     fn has_turns(&self) -> bool {
-        self.runs_tools() || self.is_lost || self.request.dry_run
+        self.runs_tools() || self.is_lost || self.request.dry_run || !self.absent.is_empty()
     }
 }
 
@@ -135,6 +150,7 @@ impl Agent {
             restored: None,
             is_restored: false,
             is_lost: false,
+            absent: Vec::new(),
         };
         if let Some(toolbox) = self.0.toolbox.as_ref() {
             if let Some(id) = toolbox.unknown(&job.request.servers) {
@@ -151,6 +167,7 @@ impl Agent {
                 job.offer = toolbox.catalog().await.offer(ask);
                 job.session.offered(&job.offer);
                 attach(&mut job.request, &job.offer);
+                job.tell_of_absent(toolbox);
             }
         }
         job.request.check_choice()?;

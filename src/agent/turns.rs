@@ -61,10 +61,10 @@ const IS_LOST: &str = "What toolgate did behind an earlier call of this conversa
 
 impl Turns {
     pub(super) fn new(agent: Arc<Inner>, toolbox: Arc<Toolbox>, job: Job, guardrails: Guardrails) -> Self {
-        let Job { request, offer, session, session_key, restored, is_lost, .. } = job;
+        let Job { request, offer, session, session_key, restored, is_lost, absent, .. } = job;
         let clients_tools = request.tools.iter().map(|tool| tool.name.clone()).filter(|name| offer.find(name).is_none()).collect();
         let run = trace::Run { clients_tools: Some(clients_tools), ..trace::Run::new(&request, &session_key) };
-        let notes = is_lost.then(|| IS_LOST.to_owned()).into_iter().collect();
+        let notes = is_lost.then(|| IS_LOST.to_owned()).into_iter().chain(absent).collect();
         Self {
             limits: Limits::new(agent.config),
             report: Report { is_plan: request.dry_run, notes, ..Report::default() },

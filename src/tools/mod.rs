@@ -170,6 +170,14 @@ impl Toolbox {
         self.servers.iter().map(health).collect()
     }
 
+    /// The servers that have no tools to offer.
+    pub fn without_tools(&self) -> Vec<Health> {
+        if self.servers.iter().all(|server| !server.view().tools.is_empty()) {
+            return Vec::new();
+        }
+        self.health().into_iter().filter(|health| health.tools == 0).collect()
+    }
+
     /// The tasks that outlive who began them.
     pub fn tasks(&self) -> &Tasks {
         &self.tasks

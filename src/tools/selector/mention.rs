@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 /// The ids of `servers` that `message` speaks of, in the order of `servers`.
-pub(super) fn mentioned<'a>(message: &str, servers: &[&'a str]) -> Vec<&'a str> {
+pub fn mentioned<'a>(message: &str, servers: &[&'a str]) -> Vec<&'a str> {
     let message = normalised(message);
     let places: Vec<(&str, Vec<Range<usize>>)> = servers.iter().map(|id| (*id, places(&message, &normalised(id)))).collect();
     let is_part = |id: &str, place: &Range<usize>| {

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use self::embed::Embedder;
+pub use self::mention::mentioned;
 use super::{
     definition::Definition,
     schema::{Schema, Schemas},
@@ -139,7 +140,7 @@ impl Selector {
         let mentioned = match candidates {
             // Nobody asks which of one.
             [_] => Vec::new(),
-            _ => mention::mentioned(question.message, &servers(candidates)),
+            _ => mentioned(question.message, &servers(candidates)),
         };
         let mut note = None;
         let (rule, order) = match self.decide(question, &pool, &mentioned) {

@@ -1,5 +1,6 @@
 //! MCP servers whose tools toolgate runs itself.
 
+mod absent;
 mod acting;
 mod approval;
 mod bench;
