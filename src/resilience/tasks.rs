@@ -18,6 +18,13 @@ impl Tasks {
         self.tracker.spawn(task)
     }
 
+    /// Runs `task` on its own where there is a runtime to run it; where there is none any more, it is dropped. For use in `Drop`.
+    pub fn spawn_if_possible(&self, task: impl Future<Output = ()> + Send + 'static) {
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            self.tracker.spawn_on(task, &runtime);
+        }
+    }
+
     /// Ready once the process is about to end: what waits for ever ends with it.
     pub async fn ending(&self) {
         self.ending.cancelled().await;

@@ -39,7 +39,7 @@ pub(super) async fn supervise(server: Arc<Server>, config: Arc<Config>, tasks: T
         let (news, mut heard) = mpsc::channel(1);
         let limits = Limits { message_bytes_max: config.message_bytes_max };
         let opened = tokio::select! {
-            opened = Connection::open(&server.config, limits, &config.variables, news) => opened,
+            opened = Connection::open(&server.config, limits, &config.variables, &tasks, news) => opened,
             () = tasks.ending() => return,
         };
         let failed = match opened {

@@ -8,30 +8,37 @@ use nix::{
 };
 use tokio::process::{Child, Command};
 
-/// A running child that leads a process group of its own. Dropping it kills the group.
+use crate::resilience::tasks::Tasks;
+
+/// A running child that leads a process group of its own. Dropping it kills the group, and leaves a task that waits for its end.
 #[derive(Debug)]
 pub(super) struct Group {
-    child: Child,
+    /// Gone once it is dropped.
+    child: Option<Child>,
     /// Its number, until the child is reaped: after that it may become another's.
     id: Option<Pid>,
+    tasks: Tasks,
 }
 
 impl Group {
     /// Starts `command` in a new process group: a signal from the terminal does not reach it.
-    pub(super) fn spawn(command: &mut Command) -> io::Result<Self> {
+    pub(super) fn spawn(command: &mut Command, tasks: &Tasks) -> io::Result<Self> {
         let child = command.process_group(0).kill_on_drop(true).spawn()?;
         let id = child.id().and_then(|id| i32::try_from(id).ok()).map(Pid::from_raw);
-        Ok(Self { child, id })
+        Ok(Self { child: Some(child), id, tasks: tasks.clone() })
     }
 
     /// The child itself, to take its pipes.
-    pub(super) fn child(&mut self) -> &mut Child {
-        &mut self.child
+    pub(super) fn child(&mut self) -> Option<&mut Child> {
+        self.child.as_mut()
     }
 
     /// Waits for the end of the child and reaps it; what is left of its group is killed. Dropping the future changes nothing.
     pub(super) async fn wait(&mut self) -> io::Result<ExitStatus> {
-        let status = self.child.wait().await;
+        let status = match &mut self.child {
+            Some(child) => child.wait().await,
+            None => Ok(ExitStatus::default()),
+        };
         self.kill();
         self.id = None;
         status
@@ -58,5 +65,9 @@ impl Group {
 impl Drop for Group {
     fn drop(&mut self) {
         self.kill();
+        // A process that was killed is still there for a moment, and the end of ours waits for it.
+        if let (Some(mut child), Some(_)) = (self.child.take(), self.id) {
+            self.tasks.spawn_if_possible(async move { drop(child.wait().await) });
+        }
     }
 }

@@ -50,6 +50,7 @@ use super::{
     config::{self, Transport, Variables},
     definition::Definition,
 };
+use crate::resilience::tasks::Tasks;
 
 /// A connection to one server. Cloning it shares the connection.
 #[derive(Clone)]
@@ -77,15 +78,21 @@ type Running = RunningService<RoleClient, Handler>;
 
 impl Connection {
     /// Connects to `server` and greets it, within its time-out. What it says later of its own accord goes to `news`. Dropping the last clone
-    /// closes the connection and ends a child process.
-    pub async fn open(server: &config::Server, limits: Limits, variables: &Variables, news: mpsc::Sender<News>) -> Result<Self, Error> {
+    /// closes the connection and ends a child process; `tasks` wait for the end of one that was killed.
+    pub async fn open(
+        server: &config::Server,
+        limits: Limits,
+        variables: &Variables,
+        tasks: &Tasks,
+        news: mpsc::Sender<News>,
+    ) -> Result<Self, Error> {
         let progress = Progress::default();
         let handler = Handler::new(server.id.as_str().into(), news, progress.clone());
         let mut http = None;
         let opening = async {
             match &server.transport {
                 Transport::Stdio { .. } => {
-                    greet_child(&handler, || Link::start(|link| stdio::spawn(server, limits, variables, link))).await
+                    greet_child(&handler, || Link::start(|link| stdio::spawn(server, limits, variables, tasks, link))).await
                 }
                 Transport::Http { .. } => {
                     let (transport, status) = http::transport(server, limits, variables)?;

@@ -35,6 +35,7 @@ use super::{
     output::clipped,
 };
 use crate::{
+    resilience::tasks::Tasks,
     secret::{Secret, Template},
     tools::config::{self, Variables},
 };
@@ -43,7 +44,7 @@ use crate::{
 const INHERITED: [&str; 10] = ["HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER"];
 
 /// Starts the process of `server`. Fails when there is no such program, or a variable is not set.
-pub(super) fn spawn(server: &config::Server, limits: Limits, variables: &Variables, link: Link) -> Result<Stdio, Error> {
+pub(super) fn spawn(server: &config::Server, limits: Limits, variables: &Variables, tasks: &Tasks, link: Link) -> Result<Stdio, Error> {
     let config::Transport::Stdio { command, args, env, cwd } = &server.transport else {
         return Err(Error::Unreachable("it is no child process".to_owned()));
     };
@@ -74,7 +75,7 @@ pub(super) fn spawn(server: &config::Server, limits: Limits, variables: &Variabl
         child.current_dir(cwd);
     }
     child.stdin(process::Stdio::piped()).stdout(process::Stdio::piped()).stderr(process::Stdio::piped());
-    let started = Group::spawn(&mut child).and_then(|group| Stdio::new(&server.id, group, secrets.into_inner(), limits, link));
+    let started = Group::spawn(&mut child, tasks).and_then(|group| Stdio::new(&server.id, group, secrets.into_inner(), limits, link));
     started.map_err(|error| Error::Unreachable(format!("start `{command}`: {error}")))
 }
 
@@ -120,7 +121,7 @@ const TERM_GRACE: Duration = Duration::from_secs(2);
 impl Stdio {
     /// Speaks to the child in `group`, whose three pipes are still there to take.
     fn new(server: &str, mut group: Group, secrets: Vec<Secret>, limits: Limits, link: Link) -> io::Result<Self> {
-        let child = group.child();
+        let child = group.child().ok_or_else(|| io::Error::other("the process is gone"))?;
         let (Some(input), Some(output), Some(errors)) = (child.stdin.take(), child.stdout.take(), child.stderr.take()) else {
             return Err(io::Error::other("the process has no pipes"));
         };
