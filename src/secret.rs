@@ -4,6 +4,8 @@
 
 use std::fmt;
 
+use serde_json::Value;
+
 /// A credential held in memory. Cloning copies the pointer.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(std::sync::Arc<str>);
@@ -26,12 +28,31 @@ impl Secret {
     }
 
     /// `text` with every occurrence of the secret replaced, with or without the scheme in front: an upstream may quote a key back in its
-    /// error message.
+    /// error message. Within JSON it is found as well, and within JSON that is quoted in JSON.
     pub fn redact(&self, text: &str) -> String {
         let bare = self.bare();
-        if bare.len() < MIN_LENGTH { text.to_owned() } else { text.replace(bare, "[secret]") }
+        if bare.len() < MIN_LENGTH {
+            return text.to_owned();
+        }
+        let (mut text, mut form) = (text.replace(bare, REDACTED), bare.to_owned());
+        for _ in 0..QUOTED_MAX {
+            let quoted = Value::from(form.as_str()).to_string();
+            let inner = quoted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or_default();
+            // Most secrets have nothing that JSON escapes.
+            if inner == form {
+                break;
+            }
+            text = text.replace(inner, REDACTED);
+            form = inner.to_owned();
+        }
+        text
     }
 }
+
+/// What stands in the place of a secret.
+const REDACTED: &str = "[secret]";
+/// How deep in JSON within JSON a secret is looked for: an error in a line of the trace may itself quote JSON.
+const QUOTED_MAX: usize = 2;
 
 impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -92,6 +113,14 @@ impl Template {
         })
     }
 
+    /// All variables in it, those that have a default as well.
+    pub fn variables(&self) -> impl Iterator<Item = &str> {
+        self.pieces().filter_map(|piece| match piece {
+            Piece::Variable { name, .. } => Some(name),
+            Piece::Text(_) => None,
+        })
+    }
+
     fn pieces(&self) -> impl Iterator<Item = Piece<'_>> {
         let mut rest = self.0.as_str();
         let mut variable = None;
@@ -145,6 +174,17 @@ mod tests {
         assert_eq!(Secret::new("Bearer x").redact("extra"), "extra");
     }
 
+    #[test]
+    fn is_taken_out_of_json_and_of_json_in_json() {
+        let secret = Secret::new("pass\"word\\12");
+        let once = serde_json::json!({ "said": format!("no {} here", secret.expose()) }).to_string();
+        assert_eq!(secret.redact(&once), r#"{"said":"no [secret] here"}"#);
+        let twice = serde_json::json!({ "error": once }).to_string();
+        assert_eq!(secret.redact(&twice), r#"{"error":"{\"said\":\"no [secret] here\"}"}"#);
+        assert_eq!(secret.redact("no pass\"word\\12 here"), "no [secret] here");
+        assert_eq!(Secret::new("a\"b\\c").redact(r#"a\"b\\c"#), r#"a\"b\\c"#);
+    }
+
     fn filled(text: &str) -> Result<String, String> {
         let variable = |name: &str| match name {
             "A" => Some("1".to_owned()),
@@ -181,6 +221,7 @@ mod tests {
         check("${}", "");
         let template = Template::new("${A}${NONE}${OTHER:-d}${env:LAST}");
         assert_eq!(template.required().collect::<Vec<_>>(), ["A", "NONE", "LAST"]);
+        assert_eq!(template.variables().collect::<Vec<_>>(), ["A", "NONE", "OTHER", "LAST"]);
     }
 
     #[test]

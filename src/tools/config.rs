@@ -174,43 +174,74 @@ pub enum Images {
 }
 
 impl Server {
-    /// Its credentials as they are now: what `variables` fill into its environment and its headers, and headers that hold theirs as it is.
+    /// Its credentials as they are now, the longest first: the values of the variables in its settings, what is written out in a header, and
+    /// what is written out in its environment under the name of a secret.
     pub fn credentials(&self, variables: &Variables) -> Vec<Secret> {
-        let (env, headers) = match &self.transport {
-            Transport::Stdio { env, .. } => (Some(env), None),
-            Transport::Http { headers, .. } => (None, Some(headers)),
+        let (templates, written): (Vec<&Template>, Vec<&Template>) = match &self.transport {
+            Transport::Stdio { args, env, .. } => {
+                let named = env.iter().filter(|(name, _)| is_of_a_secret(name)).map(|(_, value)| value);
+                (args.iter().chain(env.values()).collect(), named.collect())
+            }
+            Transport::Http { url, headers, .. } => ([url].into_iter().chain(headers.values()).collect(), headers.values().collect()),
         };
-        let filled = env.into_iter().chain(headers).flat_map(BTreeMap::values);
-        let names = filled.flat_map(Template::required).filter(|name| !PLACES.contains(name));
-        let written = headers.into_iter().flat_map(BTreeMap::values).filter(|template| template.required().next().is_none());
-        names
-            .filter_map(|name| variables.0(name))
-            .chain(written.map(|template| template.text().to_owned()))
-            .map(|it| Secret::new(&it))
-            .collect()
+        let names = templates.into_iter().flat_map(Template::variables).filter(|name| !PLACES.contains(name));
+        let mut values: Vec<String> = names.filter_map(|name| variables.0(name)).collect();
+        // With its variables filled in: what is written out may stand around one, or be its default.
+        values.extend(written.iter().filter_map(|template| Some(template.fill(&|name| variables.0(name)).ok()?.expose().to_owned())));
+        values.retain(|value| !value.trim().is_empty());
+        // A secret may be part of another, which is then looked for first.
+        values.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
+        values.dedup();
+        values.iter().map(|value| Secret::new(value)).collect()
     }
 }
 
+/// Whether a variable of this name most likely holds a secret.
+fn is_of_a_secret(name: &str) -> bool {
+    let name = name.to_ascii_uppercase();
+    SECRET_WORDS.iter().any(|word| name.contains(word))
+}
+
+/// What names of variables have in them that hold a secret. `PASS` is part of `PASSWORD`, too.
+const SECRET_WORDS: [&str; 6] = ["KEY", "TOKEN", "SECRET", "PASS", "AUTH", "CREDENTIAL"];
+
 /// Variables that hold no secret, and whose value stands in many a message.
-const PLACES: [&str; 5] = ["HOME", "PATH", "PWD", "TMPDIR", "USER"];
+const PLACES: [&str; 11] = ["HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "PWD", "SHELL", "TERM", "TMPDIR", "TZ", "USER"];
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn credentials(transport: Transport) -> Vec<String> {
+        let set = |name: &str| (name != "NONE").then(|| format!("value-of-{name}"));
+        let server = Server { id: "s".to_owned(), transport, tags: Vec::new(), concurrent_max: 1, timeout: Duration::from_secs(1) };
+        server.credentials(&Variables(Arc::new(set))).iter().map(|secret| secret.expose().to_owned()).collect()
+    }
+
+    fn named<const N: usize>(values: [(&str, &str); N]) -> BTreeMap<String, Template> {
+        values.map(|(name, text)| (name.to_owned(), Template::new(text))).into()
+    }
+
     #[test]
-    fn the_credentials_of_a_server_are_known() {
-        let template = |(name, text): (&str, &str)| (name.to_owned(), Template::new(text));
-        let env = [("TOKEN", "a ${ONE} b"), ("ROOT", "${HOME}/x"), ("LEVEL", "literal-of-env")].map(template).into();
-        let headers = [("Authorization", "Bearer ${TWO}"), ("X-Key", "literal-key")].map(template).into();
-        let variables = Variables(Arc::new(|name| Some(format!("value-of-{name}"))));
-        let known = |transport| {
-            let timeout = Duration::from_secs(1);
-            let server = Server { id: "s".to_owned(), transport, tags: Vec::new(), concurrent_max: 1, timeout };
-            server.credentials(&variables).iter().map(|secret| secret.expose().to_owned()).collect::<Vec<_>>()
-        };
-        assert_eq!(known(Transport::Stdio { command: "c".to_owned(), args: Vec::new(), env, cwd: None }), ["value-of-ONE"]);
-        let http = Transport::Http { url: Template::new("http://a"), headers, allow_link_local: false };
-        assert_eq!(known(http), ["value-of-TWO", "literal-key"]);
+    fn the_credentials_of_a_child_are_known() {
+        let env = named([
+            ("GREETING", "a ${ONE} b"),
+            ("ROOT", "${HOME}/x"),
+            ("LEVEL", "no-secret"),
+            ("GITHUB_PERSONAL_ACCESS_TOKEN", "written-out"),
+            ("db_password", "${NONE:-default-one}"),
+            ("SITE", "${SITE:-no-secret}"),
+            ("API_KEY", ""),
+        ]);
+        let args = ["--dsn", "sql://u:${TWO}@db", "--place=${HOME}", "${NONE}"].map(Template::new).into();
+        let known = credentials(Transport::Stdio { command: "c".to_owned(), args, env, cwd: None });
+        assert_eq!(known, ["value-of-SITE", "value-of-ONE", "value-of-TWO", "default-one", "written-out"]);
+    }
+
+    #[test]
+    fn the_credentials_of_an_end_point_are_known() {
+        let headers = named([("Authorization", "Bearer ${FIRST:-x}"), ("X-Key", "written-out-key")]);
+        let known = credentials(Transport::Http { url: Template::new("http://a/${OTHER}"), headers, allow_link_local: false });
+        assert_eq!(known, ["Bearer value-of-FIRST", "written-out-key", "value-of-FIRST", "value-of-OTHER"]);
     }
 }

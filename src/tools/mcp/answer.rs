@@ -116,8 +116,9 @@ impl Answer {
         {
             return (Error::Refused(error.error.message.to_string()).into(), Some(error.error));
         }
-        let text: String = String::from_utf8_lossy(&body).trim().chars().take(QUOTE_CHARS_MAX).collect();
-        let text = secrets.iter().fold(text, |text, secret| secret.redact(&text));
+        let text = secrets.iter().fold(String::from_utf8_lossy(&body).into_owned(), |text, secret| secret.redact(&text));
+        // Only then: half a secret would not be found.
+        let text: String = text.trim().chars().take(QUOTE_CHARS_MAX).collect();
         let said = if text.is_empty() { text } else { format!(": {text}") };
         (Error::Status { code, said, retry_after }.into(), None)
     }

@@ -8,6 +8,8 @@ use rmcp::{
     transport::{DynamicTransportError, streamable_http_client::StreamableHttpError},
 };
 
+use crate::secret::Secret;
+
 /// Our own word for an answer that was too long to be read; the message is the limit. No server has reason to send it.
 pub(super) const TOO_LONG: ErrorCode = ErrorCode(-31_998);
 
@@ -73,6 +75,21 @@ impl Error {
     /// Whether it is the way to the server that failed, or the server itself, and not this call.
     pub fn is_transport(&self) -> bool {
         !matches!(self, Self::Refused(_) | Self::TooLong(_))
+    }
+
+    /// The same without any of `secrets`: a server may quote what it was given.
+    pub(super) fn redacted(self, secrets: &[Secret]) -> Self {
+        let redact = |text: String| secrets.iter().fold(text, |text, secret| secret.redact(&text));
+        match self {
+            Self::Unreachable(why) => Self::Unreachable(redact(why)),
+            Self::AuthNeeded(why) => Self::AuthNeeded(redact(why)),
+            Self::Status { code, said, retry_after } => Self::Status { code, said: redact(said), retry_after },
+            Self::Gone(why) => Self::Gone(redact(why)),
+            Self::Refused(why) => Self::Refused(redact(why)),
+            Self::TooLong(limit) => Self::TooLong(limit),
+            Self::Protocol(why) => Self::Protocol(redact(why)),
+            plain @ (Self::Expired | Self::Lost | Self::Timeout(_)) => plain,
+        }
     }
 
     /// One word for traces.
@@ -150,6 +167,24 @@ fn tenths(time: Duration) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_server_says_is_told_without_credentials() {
+        let told = |error: Error| error.redacted(&[Secret::new("sk-123456")]).to_string();
+        let said = || "wrong key sk-123456".to_owned();
+        for error in
+            [Error::Unreachable(said()), Error::AuthNeeded(said()), Error::Gone(said()), Error::Refused(said()), Error::Protocol(said())]
+        {
+            let told = told(error);
+            assert!(told.ends_with("wrong key [secret]"), "{told}");
+        }
+        assert_eq!(
+            told(Error::Status { code: 500, said: format!(": {}", said()), retry_after: None }),
+            "the server answered with HTTP 500: wrong key [secret]"
+        );
+        let refused = rmcp::model::ErrorData::new(ErrorCode::INTERNAL_ERROR, said(), None);
+        assert_eq!(told(ServiceError::McpError(refused).into()), "wrong key [secret]");
+    }
 
     #[test]
     fn times_are_told_in_tenths() {

@@ -17,7 +17,7 @@ use rmcp::{
 };
 use tokio::sync::mpsc;
 
-use super::output::clipped;
+use super::{credentials::Credentials, output::clipped};
 
 /// Something that a server said unasked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,6 +30,7 @@ pub enum News {
 #[derive(Debug, Clone)]
 pub(super) struct Handler {
     server: Arc<str>,
+    credentials: Credentials,
     news: mpsc::Sender<News>,
     progress: Progress,
 }
@@ -38,13 +39,18 @@ pub(super) struct Handler {
 const WORD_BYTES_MAX: usize = 256;
 
 impl Handler {
-    pub(super) fn new(server: Arc<str>, news: mpsc::Sender<News>, progress: Progress) -> Self {
-        Self { server, news, progress }
+    pub(super) fn new(server: Arc<str>, credentials: Credentials, news: mpsc::Sender<News>, progress: Progress) -> Self {
+        Self { server, credentials, news, progress }
     }
 
     /// Who it listens to.
     pub(super) fn server(&self) -> &str {
         &self.server
+    }
+
+    /// What it says is logged without.
+    pub(super) fn credentials(&self) -> &Credentials {
+        &self.credentials
     }
 
     /// Tells that its list of tools is another now.
@@ -71,7 +77,7 @@ impl ClientHandler for Handler {
 
     async fn on_logging_message(&self, message: LoggingMessageNotificationParam, _context: NotificationContext<RoleClient>) {
         let said = message.data.as_str().map_or_else(|| message.data.to_string(), ToOwned::to_owned);
-        let said = clipped(&said, WORD_BYTES_MAX);
+        let said = clipped(&self.credentials.redact(&said), WORD_BYTES_MAX);
         tracing::debug!(target: "toolgate::mcp::message", server = &*self.server, level = ?message.level, logger = message.logger, "{said}");
     }
 }

@@ -3,6 +3,7 @@
 mod address;
 mod answer;
 mod child;
+mod credentials;
 mod error;
 mod events;
 mod handler;
@@ -43,6 +44,7 @@ pub use self::error::Error;
 pub use self::handler::News;
 pub use self::output::{Output, Part};
 use self::{
+    credentials::Credentials,
     handler::{Handler, Progress},
     link::{Link, Watched},
 };
@@ -58,6 +60,7 @@ pub struct Connection(Arc<Inner>);
 
 struct Inner {
     server: Arc<str>,
+    credentials: Credentials,
     peer: Peer<RoleClient>,
     handler: Handler,
     link: Link,
@@ -86,8 +89,21 @@ impl Connection {
         tasks: &Tasks,
         news: mpsc::Sender<News>,
     ) -> Result<Self, Error> {
+        let credentials = Credentials::of(server, variables);
+        let hidden = credentials.clone();
+        let opening = Self::connect(server, limits, (variables, credentials), tasks, news);
+        opening.await.map_err(|error| hidden.hide(error))
+    }
+
+    async fn connect(
+        server: &config::Server,
+        limits: Limits,
+        (variables, credentials): (&Variables, Credentials),
+        tasks: &Tasks,
+        news: mpsc::Sender<News>,
+    ) -> Result<Self, Error> {
         let progress = Progress::default();
-        let handler = Handler::new(server.id.as_str().into(), news, progress.clone());
+        let handler = Handler::new(server.id.as_str().into(), credentials.clone(), news, progress.clone());
         let mut http = None;
         let opening = async {
             match &server.transport {
@@ -107,7 +123,7 @@ impl Connection {
         let announces = AtomicBool::new(peer.peer_info().is_some_and(|info| announces(&info)));
         let (calls, answered, running) = (TaskTracker::new(), AtomicBool::new(false), Mutex::new(Some(running)));
         let server = server.id.as_str().into();
-        Ok(Self(Arc::new(Inner { server, peer, handler, link, progress, calls, answered, announces, http, running })))
+        Ok(Self(Arc::new(Inner { server, credentials, peer, handler, link, progress, calls, answered, announces, http, running })))
     }
 
     /// Whether the server says when its list of tools changes, and would be heard now.
@@ -134,12 +150,12 @@ impl Connection {
 
     /// Waits for the end of the connection, and says why it came. Meanwhile it listens for news where the server wants to be asked for them.
     pub async fn ended(&self) -> Error {
-        tokio::select! {
-            () = self.0.link.gone() => {}
-            why = self.lost() => return Error::Unreachable(why),
-            () = self.listen() => {}
-        }
-        Error::Unreachable(self.0.link.why())
+        let why = tokio::select! {
+            () = self.0.link.gone() => self.0.link.why(),
+            why = self.lost() => why,
+            () = self.listen() => self.0.link.why(),
+        };
+        self.0.credentials.hide(Error::Unreachable(why))
     }
 
     /// Waits until HTTP says that a new connection is needed. Requests under way may still be answered.
@@ -164,9 +180,12 @@ impl Connection {
                 while let Ok(Some(_)) = changes.next().await {
                     self.0.handler.tools_changed();
                 }
-                tracing::debug!(server = &*self.0.server, end = ?changes.end(), "MCP server announces no more");
+                tracing::debug!(server = &*self.0.server, "MCP server announces no more");
             }
-            Err(error) => tracing::debug!(server = &*self.0.server, %error, "MCP server takes no subscription"),
+            Err(error) => {
+                let error = self.0.credentials.hide(error.into());
+                tracing::debug!(server = &*self.0.server, %error, "MCP server takes no subscription");
+            }
         }
         // The list is renewed from time to time instead, and at once for what was missed.
         self.0.announces.store(false, Ordering::Relaxed);
@@ -176,7 +195,8 @@ impl Connection {
 
     /// All tools of the server, page after page, within `timeout`.
     pub async fn list(&self, timeout: Duration) -> Result<Vec<Definition>, Error> {
-        tokio::time::timeout(timeout, list::all(self)).await.map_err(|_| Error::Timeout(timeout))?
+        let listed = tokio::time::timeout(timeout, list::all(self)).await.map_err(|_| Error::Timeout(timeout))?;
+        listed.map_err(|error| self.0.credentials.hide(error))
     }
 
     /// Calls `tool` and waits for its result until `by`. How far it is goes to `progress`. Dropping the future tells the server that nobody
@@ -194,7 +214,7 @@ impl Connection {
         let timeout = by.saturating_duration_since(Instant::now());
         let answer = tokio::time::timeout(timeout, self.ask(request, Some(progress))).await.map_err(|_| Error::Timeout(timeout))?;
         self.0.answered.fetch_or(answer.is_ok(), Ordering::Relaxed);
-        match answer? {
+        match answer.map_err(|error| self.0.credentials.hide(error))? {
             ServerResult::CallToolResult(result) => output::read(CallToolResponse::Complete(result)),
             ServerResult::InputRequiredResult(result) => output::read(CallToolResponse::InputRequired(result)),
             ServerResult::CreateTaskResult(result) => output::read(CallToolResponse::Task(result)),
@@ -279,7 +299,8 @@ async fn greet_child<T: Wire<RoleClient> + 'static>(
 ) -> Result<(Running, Link), Error> {
     match greet(handler, start()?, ClientLifecycleMode::Initialize).await {
         Err(Greeting::Refused(refused)) => {
-            tracing::debug!(server = %handler.server(), %refused, "MCP server does not know initialize");
+            let refused = handler.credentials().redact(&refused);
+            tracing::debug!(server = %handler.server(), refused, "MCP server does not know initialize");
             let modern = ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::V_2026_07_28] };
             greet(handler, start()?, modern).await.map_err(Error::from)
         }

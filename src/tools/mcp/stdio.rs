@@ -3,7 +3,6 @@
 //! Nothing it writes can fill our memory, nothing it does not read can hold us up, and neither it nor what it started outlives us.
 
 use std::{
-    cell::RefCell,
     collections::VecDeque,
     future::Future,
     io,
@@ -49,17 +48,7 @@ pub(super) fn spawn(server: &config::Server, limits: Limits, variables: &Variabl
         return Err(Error::Unreachable("it is no child process".to_owned()));
     };
     let variable = |name: &str| (variables.0)(name);
-    let secrets = RefCell::new(Vec::new());
-    let fill = |template: &Template| {
-        let secret = |name: &str| {
-            let value = variable(name)?;
-            if !INHERITED.contains(&name) {
-                secrets.borrow_mut().push(Secret::new(&value));
-            }
-            Some(value)
-        };
-        template.fill(&secret).map_err(|error| Error::Unreachable(error.to_string()))
-    };
+    let fill = |template: &Template| template.fill(&variable).map_err(|error| Error::Unreachable(error.to_string()));
     let mut child = Command::new(command);
     child.env_clear().envs(INHERITED.iter().filter_map(|name| Some((*name, variable(name)?))));
     for (name, value) in env {
@@ -75,7 +64,8 @@ pub(super) fn spawn(server: &config::Server, limits: Limits, variables: &Variabl
         child.current_dir(cwd);
     }
     child.stdin(process::Stdio::piped()).stdout(process::Stdio::piped()).stderr(process::Stdio::piped());
-    let started = Group::spawn(&mut child, tasks).and_then(|group| Stdio::new(&server.id, group, secrets.into_inner(), limits, link));
+    let started =
+        Group::spawn(&mut child, tasks).and_then(|group| Stdio::new(&server.id, group, server.credentials(variables), limits, link));
     started.map_err(|error| Error::Unreachable(format!("start `{command}`: {error}")))
 }
 
@@ -219,7 +209,7 @@ impl Stdio {
     /// A line that is no message. Where it answers a request all the same, that request has failed.
     fn read_garbage(&mut self, line: &[u8], error: &serde_json::Error) -> Option<RxJsonRpcMessage<RoleClient>> {
         self.garbage += 1;
-        let said = self.redacted(&clipped(&String::from_utf8_lossy(line), REASON_BYTES_MAX));
+        let said = clipped(&self.redacted(&String::from_utf8_lossy(line)), REASON_BYTES_MAX);
         tracing::debug!(server = &*self.server, %error, "no JSON-RPC from the MCP server: {said}");
         if self.garbage >= GARBAGE_MAX {
             self.link.fail(format!("it writes what is no JSON-RPC to its standard output: {said}"));
@@ -267,12 +257,14 @@ impl Transport<RoleClient> for Stdio {
                 pipe.write_all(&line).await
             };
             tokio::select! {
+                // A message that was not begun when the end came was reported as unsent, and stays that.
+                biased;
+                () = link.gone() => Err(io::Error::new(io::ErrorKind::BrokenPipe, link.why())),
                 written = timeout(WRITE_MAX, writing) => written.unwrap_or_else(|_| {
                     // Part of a message may be in the pipe: no other can follow it.
                     link.fail("it does not read its standard input");
                     Err(io::ErrorKind::TimedOut.into())
                 }),
-                () = link.gone() => Err(io::Error::new(io::ErrorKind::BrokenPipe, link.why())),
             }
         }
     }
