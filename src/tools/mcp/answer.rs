@@ -104,7 +104,7 @@ impl Answer {
         let Self { response, had_session, secrets } = self;
         let code = response.status().as_u16();
         match code {
-            401 | 403 => return (Error::AuthNeeded(format!("it answered with HTTP {code}")).into(), None),
+            401 => return (Error::AuthNeeded(format!("it answered with HTTP {code}")).into(), None),
             404 if had_session => return (StreamableHttpError::SessionExpired, None),
             300..=399 => return (Error::Protocol(format!("it answered with HTTP {code}, and redirects are not followed")).into(), None),
             _ => {}

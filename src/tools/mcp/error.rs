@@ -58,7 +58,10 @@ pub enum Error {
 impl Error {
     /// Whether the call certainly was not carried out.
     pub fn is_unsent(&self) -> bool {
-        matches!(self, Self::Unreachable(_) | Self::AuthNeeded(_) | Self::Expired | Self::Status { code: TOO_MANY_REQUESTS, .. })
+        matches!(
+            self,
+            Self::Unreachable(_) | Self::AuthNeeded(_) | Self::Expired | Self::Status { code: TOO_MANY_REQUESTS | FORBIDDEN, .. }
+        )
     }
 
     /// Whether the call never left, so that it may be made again whatever the tool does. One that a server refused for a reason of its
@@ -74,7 +77,7 @@ impl Error {
 
     /// Whether it is the way to the server that failed, or the server itself, and not this call.
     pub fn is_transport(&self) -> bool {
-        !matches!(self, Self::Refused(_) | Self::TooLong(_))
+        !matches!(self, Self::Refused(_) | Self::TooLong(_) | Self::Status { code: FORBIDDEN, .. })
     }
 
     /// The same without any of `secrets`: a server may quote what it was given.
@@ -109,6 +112,8 @@ impl Error {
     }
 }
 
+/// What was asked is not allowed; other things may be.
+pub(super) const FORBIDDEN: u16 = 403;
 const TOO_MANY_REQUESTS: u16 = 429;
 
 impl From<ServiceError> for Error {
@@ -184,6 +189,12 @@ mod tests {
         );
         let refused = rmcp::model::ErrorData::new(ErrorCode::INTERNAL_ERROR, said(), None);
         assert_eq!(told(ServiceError::McpError(refused).into()), "wrong key [secret]");
+    }
+
+    #[test]
+    fn what_is_forbidden_is_the_error_of_the_call_alone() {
+        let forbidden = Error::Status { code: 403, said: String::new(), retry_after: None };
+        assert!(forbidden.is_unsent() && !forbidden.is_transport() && !forbidden.never_left());
     }
 
     #[test]

@@ -31,6 +31,7 @@ use sse_stream::Sse;
 use super::{
     Error, Limits, address,
     answer::{Answer, Reading, chain, filled_in, unknown_method},
+    error::FORBIDDEN,
     status::Status,
 };
 use crate::{
@@ -229,7 +230,14 @@ impl Client {
             return self.checked(self.send(draft).await?.accepted().await);
         };
         if !matches!(request.request, ClientRequest::DiscoverRequest(_)) {
-            return self.checked(self.send(draft).await?.reply(request.id, self.0.bytes_max).await);
+            let is_greeting = matches!(request.request, ClientRequest::InitializeRequest(_));
+            return match self.send(draft).await?.reply(request.id, self.0.bytes_max).await {
+                // To whom nothing at all is allowed, a credential is missing.
+                Err(StreamableHttpError::Client(error @ Error::Status { code: FORBIDDEN, .. })) if is_greeting => {
+                    self.checked(Err(Error::AuthNeeded(error.to_string()).into()))
+                }
+                answer => self.checked(answer),
+            };
         }
         let id = request.id;
         let asking = async { self.send(draft).await?.reply(id.clone(), self.0.bytes_max).await?.expect_initialized().await };
@@ -267,7 +275,7 @@ impl Client {
         let answer = self.send(draft).await?;
         let status = &self.0.status;
         match answer.response.status().as_u16() {
-            401 | 403 => {
+            401 => {
                 status.lose("the server wants a credential");
                 Err(StreamableHttpError::AuthRequired(AuthRequiredError::new("its stream".to_owned())))
             }
@@ -279,7 +287,7 @@ impl Client {
                 Ok(Reading::of_a_listener(answer.response.into_body(), self.0.bytes_max, status, last_event_id.is_none()).stream())
             }
             code @ (429 | 500..) => Err(Error::Status { code, said: String::new(), retry_after: None }.into()),
-            // It has no stream of its own, or does not resume any.
+            // It has no stream of its own, or none for us, or does not resume any.
             _ => Err(StreamableHttpError::ServerDoesNotSupportSse),
         }
     }

@@ -4,7 +4,7 @@ use std::{
     future::Future,
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicI64, Ordering},
+        atomic::{AtomicI64, AtomicUsize, Ordering},
     },
 };
 
@@ -26,11 +26,16 @@ struct State {
     why: Mutex<Option<String>>,
     /// The highest number of a request whose sending began. Requests are numbered in the order in which they are made.
     begun: AtomicI64,
+    /// Our answers to what the server asked that it did not take yet.
+    answering: AtomicUsize,
 }
+
+/// So many answers of ours wait for a server at most: one that asks on without reading them would fill our memory.
+const ANSWERING_MAX: usize = 256;
 
 impl Default for State {
     fn default() -> Self {
-        Self { gone: CancellationToken::new(), why: Mutex::default(), begun: AtomicI64::new(-1) }
+        Self { gone: CancellationToken::new(), why: Mutex::default(), begun: AtomicI64::new(-1), answering: AtomicUsize::new(0) }
     }
 }
 
@@ -57,12 +62,29 @@ impl Link {
         why.unwrap_or_else(|| "the connection is closed".to_owned())
     }
 
+    /// One more answer waits for the server, until what this returns is dropped. Too many end the connection.
+    fn answering(&self) -> Answering {
+        if self.0.answering.fetch_add(1, Ordering::Relaxed) >= ANSWERING_MAX {
+            self.fail("it asks more than it reads");
+        }
+        Answering(self.clone())
+    }
+
     /// Whether anything of this request may have reached the server.
     pub(super) fn may_have_left(&self, id: &RequestId) -> bool {
         match id {
             RequestId::Number(number) => *number <= self.0.begun.load(Ordering::SeqCst),
             RequestId::String(_) => true,
         }
+    }
+}
+
+/// An answer of ours on its way.
+struct Answering(Link);
+
+impl Drop for Answering {
+    fn drop(&mut self) {
+        self.0.0.answering.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -91,8 +113,10 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Watched<T> {
             },
             JsonRpcMessage::Response(_) | JsonRpcMessage::Notification(_) | JsonRpcMessage::Error(_) => None,
         };
+        let answering = matches!(message, JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_)).then(|| self.link.answering());
         let sending = self.inner.send(message);
         async move {
+            let _answering = answering;
             if let Some(number) = number {
                 state.begun.fetch_max(number, Ordering::SeqCst);
             }
@@ -101,7 +125,11 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Watched<T> {
     }
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
-        let received = self.inner.receive().await;
+        let received = tokio::select! {
+            received = self.inner.receive() => received,
+            // Whoever asks on is not heard any more.
+            () = self.link.gone() => None,
+        };
         if received.is_none() {
             self.link.fail("the server closed the connection");
         }
@@ -132,6 +160,20 @@ mod tests {
         link.fail("second");
         assert!(link.is_gone());
         assert_eq!(link.why(), "first");
+    }
+
+    #[test]
+    fn a_server_that_asks_more_than_it_reads_is_left() {
+        let link = Link::default();
+        let mut waiting: Vec<Answering> = (0..ANSWERING_MAX).map(|_| link.answering()).collect();
+        waiting.pop();
+        waiting.push(link.answering());
+        assert!(!link.is_gone());
+        waiting.push(link.answering());
+        assert!(link.is_gone());
+        assert_eq!(link.why(), "it asks more than it reads");
+        drop(waiting);
+        assert_eq!(link.0.answering.load(Ordering::Relaxed), 0);
     }
 
     #[test]
