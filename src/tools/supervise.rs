@@ -1,6 +1,7 @@
 //! Keeps one server connected: connects, lists its tools, renews the list, and begins again with a back-off when it fails.
 //!
-//! There is never more than one connection to a server: the old one is closed, and its process has ended, before the next one begins.
+//! There is never more than one connection to a server: the old one is closed, and its process has ended or was killed, before the next
+//! one begins.
 
 use std::{
     hash::{BuildHasher, Hasher, RandomState},
@@ -26,9 +27,13 @@ const RETRY_MAX: Duration = Duration::from_secs(30);
 const STOOD: Duration = Duration::from_secs(10);
 /// Changes of a list that follow one another this fast are read in one go.
 const SETTLE: Duration = Duration::from_millis(100);
+/// The longest wait for that: a server that announces a change whenever it is asked for its list is not asked without end.
+const SETTLE_MAX: Duration = Duration::from_secs(30);
+/// A change announced so soon after the list was read, beyond the wait before, follows from the reading.
+const RECURRING: Duration = Duration::from_secs(1);
 /// A server that leaves so many lists in a row unanswered hangs, and is started again.
 const UNANSWERED_MAX: u32 = 3;
-/// How long a connection gets to finish its calls and to close.
+/// How long a connection gets: half of it to finish its calls, the other half to close; then it is dropped, and its process killed.
 const CLOSE_GRACE: Duration = Duration::from_secs(8);
 
 /// Supervises `server` until `tasks` end. `changed` is told whenever what is known of it changed.
@@ -83,6 +88,7 @@ impl<F: Fn()> Supervisor<'_, F> {
         let ended = connection.ended();
         tokio::pin!(ended);
         let (mut failures, mut unanswered) = (0, 0);
+        let mut settling = Settling::default();
         loop {
             let listed = tokio::select! {
                 listed = connection.list(self.server.config.timeout) => listed,
@@ -104,14 +110,18 @@ impl<F: Fn()> Supervisor<'_, F> {
                     growing(failures)
                 }
             };
+            let listed = Instant::now();
+            let settle = tokio::select! {
+                error = &mut ended => return error,
+                Some(_) = heard.recv() => settling.after(listed.elapsed()),
+                () = self.server.wanted() => SETTLE,
+                () = rest(renew, self.config.list_ttl, || connection.announces()) => continue,
+            };
             tokio::select! {
                 error = &mut ended => return error,
-                Some(_) = heard.recv() => {}
-                () = self.server.wanted() => {}
-                () = sleep(renew) => continue,
+                () = self.pause(settle) => {}
             }
-            // What is said meanwhile is read with it; what is said from then on is heard again.
-            sleep(SETTLE).await;
+            // What was said meanwhile is read with it; what is said from then on is heard again.
             let _ = heard.try_recv();
         }
     }
@@ -120,7 +130,10 @@ impl<F: Fn()> Supervisor<'_, F> {
     fn list(&self, connection: &Connection, tools: Vec<Definition>) {
         let state = if tools.is_empty() { State::Empty } else { State::Ready };
         let (listed, connection) = (Some(Instant::now()), Some(connection.clone()));
-        self.publish(View { state, reason: None, tools: tools.into(), listed, connection });
+        let known = self.server.view();
+        // The same list stays the same: nothing is made anew of it.
+        let tools = if *known.tools == *tools { Arc::clone(&known.tools) } else { tools.into() };
+        self.publish(View { state, reason: None, tools, listed, connection });
     }
 
     /// What tools it has now is not known, though it is connected.
@@ -192,6 +205,32 @@ fn renewal(config: &Config, announces: bool) -> Duration {
     if announces { latest } else { config.list_ttl.min(latest) }
 }
 
+/// Waits for `wait`, looking every `step` whether the server still announces its changes: where it ceased to, the list is due at once.
+async fn rest(wait: Duration, step: Duration, announces: impl Fn() -> bool) {
+    let (announced, mut left) = (announces(), wait);
+    while !left.is_zero() {
+        let step = step.max(SETTLE).min(left);
+        sleep(step).await;
+        left -= step;
+        if announced && !announces() {
+            return;
+        }
+    }
+}
+
+/// How long changes gather before the list is read.
+#[derive(Debug, Default)]
+struct Settling(Duration);
+
+impl Settling {
+    /// The wait for a change that was announced so long after the list was read: it doubles while that recurs.
+    fn after(&mut self, quiet: Duration) -> Duration {
+        let recurs = quiet < self.0 + RECURRING;
+        self.0 = if recurs { (self.0 * 2).clamp(SETTLE, SETTLE_MAX) } else { SETTLE };
+        self.0
+    }
+}
+
 /// The wait after so many failures in a row.
 fn growing(failures: u32) -> Duration {
     let doublings = failures.saturating_sub(1).min(RETRY_MAX.as_secs().ilog2() + 2);
@@ -235,6 +274,27 @@ mod tests {
         let waits: Vec<u128> = (1..=9).map(|failures| growing(failures).as_millis()).collect();
         assert_eq!(waits, [500, 1000, 2000, 4000, 8000, 16_000, 30_000, 30_000, 30_000]);
         assert_eq!(growing(u32::MAX), RETRY_MAX);
+    }
+
+    #[test]
+    fn a_server_that_announces_a_change_after_every_list_is_asked_ever_less() {
+        let mut settling = Settling::default();
+        let waits: Vec<u128> = (0..11).map(|_| settling.after(Duration::from_millis(150)).as_millis()).collect();
+        assert_eq!(waits, [100, 200, 400, 800, 1600, 3200, 6400, 12_800, 25_600, 30_000, 30_000]);
+        assert_eq!(settling.after(Duration::from_secs(60)), SETTLE);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_ceases_to_announce_is_listed_within_the_time_of_a_list() {
+        let (hour, minute) = (Duration::from_secs(3600), Duration::from_secs(60));
+        let begun = tokio::time::Instant::now();
+        rest(hour, minute, || begun.elapsed() < minute * 3 / 2).await;
+        assert_eq!(begun.elapsed(), minute * 2);
+        let begun = tokio::time::Instant::now();
+        rest(hour, minute, || true).await;
+        assert_eq!(begun.elapsed(), hour);
+        rest(minute, Duration::ZERO, || false).await;
+        assert_eq!(begun.elapsed(), hour + minute);
     }
 
     #[test]
