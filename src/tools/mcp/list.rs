@@ -6,13 +6,17 @@ use rmcp::model::{ClientRequest, ListToolsRequest, ListToolsResult, PaginatedReq
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Connection, Error};
+use super::{Connection, Error, output::clipped};
 use crate::tools::definition::{self, Annotations, Definition};
 
 /// More pages than this of one list are a server that does not end.
 const PAGES_MAX: usize = 256;
 /// More tools than this no model chooses from.
 const TOOLS_MAX: usize = 4096;
+/// No tool has a longer name: the names of all are held and compared for every request.
+const NAME_BYTES_MAX: usize = 256;
+/// How much of a name that is no good is logged.
+const NAME_LOGGED_BYTES_MAX: usize = 64;
 /// What all definitions of a server may take: 8 KiB each.
 const DEFINITIONS_BYTES_MAX: usize = 32 << 20;
 
@@ -30,7 +34,8 @@ pub(super) async fn all(connection: &Connection) -> Result<Vec<Definition>, Erro
         let params = PaginatedRequestParams::default().with_cursor(cursor);
         let request = ListToolsRequest { method: Default::default(), params: Some(params), extensions: Default::default() };
         let page = read(server, connection.ask(ClientRequest::ListToolsRequest(request), None).await?)?;
-        if !page.tools.into_iter().all(|tool| list.add(described(server, tool))) {
+        let mut tools = page.tools.into_iter().filter(|tool| has_short_name(server, tool));
+        if !tools.all(|tool| list.add(described(server, tool))) {
             tracing::warn!(%server, kept = list.tools.len(), "MCP server has too many tools, the rest is left out");
             return Ok(list.tools);
         }
@@ -79,7 +84,7 @@ fn read(server: &str, page: ServerResult) -> Result<ListToolsResult, Error> {
     let sound = |tool: Value| match Tool::deserialize(&tool) {
         Ok(tool) => Some(tool),
         Err(error) => {
-            let name = tool.get("name").and_then(Value::as_str);
+            let name = tool.get("name").and_then(Value::as_str).map(|name| clipped(name, NAME_LOGGED_BYTES_MAX));
             tracing::warn!(server, name, %error, "a tool of the MCP server is not as it should be and is left out");
             None
         }
@@ -87,6 +92,16 @@ fn read(server: &str, page: ServerResult) -> Result<ListToolsResult, Error> {
     let mut list = ListToolsResult::with_all_items(page.tools.into_iter().filter_map(sound).collect());
     list.next_cursor = page.next_cursor;
     Ok(list)
+}
+
+/// Whether the name of `tool` is one that can be held.
+fn has_short_name(server: &str, tool: &Tool) -> bool {
+    let bytes = tool.name.len();
+    if bytes > NAME_BYTES_MAX {
+        let name = clipped(&tool.name, NAME_LOGGED_BYTES_MAX);
+        tracing::warn!(server, name, bytes, max = NAME_BYTES_MAX, "a tool of the MCP server has too long a name and is left out");
+    }
+    bytes <= NAME_BYTES_MAX
 }
 
 #[derive(Deserialize)]
@@ -128,6 +143,13 @@ mod tests {
         assert_eq!(page(json!({"tools": [{"name": "b"}, sound, {"name": 1, "inputSchema": {}}, 5]})).unwrap(), ["a"]);
         assert!(page(json!({"tools": 5})).is_err());
         assert!(page(json!({"content": []})).is_err());
+    }
+
+    #[test]
+    fn a_tool_with_an_endless_name_is_left_out() {
+        let tool = |bytes: usize| Tool::new("n".repeat(bytes), "", serde_json::Map::new());
+        assert!(has_short_name("test", &tool(NAME_BYTES_MAX)));
+        assert!(!has_short_name("test", &tool(NAME_BYTES_MAX + 1)));
     }
 
     #[test]
