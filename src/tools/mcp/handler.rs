@@ -71,7 +71,8 @@ impl ClientHandler for Handler {
         self.tools_changed();
     }
 
-    async fn on_progress(&self, progress: ProgressNotificationParam, _context: NotificationContext<RoleClient>) {
+    async fn on_progress(&self, mut progress: ProgressNotificationParam, _context: NotificationContext<RoleClient>) {
+        progress.message = progress.message.map(|message| self.credentials.redact(&message));
         self.progress.tell(&progress);
     }
 
