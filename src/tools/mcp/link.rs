@@ -150,7 +150,45 @@ impl<T> Drop for Watched<T> {
 
 #[cfg(test)]
 mod tests {
+    use std::{future::pending, io, pin::Pin};
+
+    use rmcp::model::{ErrorCode, ErrorData};
+
     use super::*;
+
+    /// A server that takes nothing and says nothing.
+    struct Deaf;
+
+    impl Transport<RoleClient> for Deaf {
+        type Error = io::Error;
+
+        fn send(&mut self, _message: TxJsonRpcMessage<RoleClient>) -> impl Future<Output = io::Result<()>> + Send + 'static {
+            pending()
+        }
+
+        async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
+            pending().await
+        }
+
+        async fn close(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[tokio::test]
+    async fn answers_that_nobody_takes_end_the_connection() {
+        let link = Link::default();
+        let mut watched = Watched::new(Deaf, link.clone());
+        let answer = |id| JsonRpcMessage::error(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "no", None), Some(RequestId::Number(id)));
+        let mut waiting: Vec<Pin<Box<dyn Future<Output = io::Result<()>>>>> = Vec::new();
+        for id in 0..256 {
+            waiting.push(Box::pin(watched.send(answer(id))));
+        }
+        assert!(!link.is_gone());
+        waiting.push(Box::pin(watched.send(answer(256))));
+        assert_eq!(link.why(), "it asks more than it reads");
+        assert!(watched.receive().await.is_none());
+    }
 
     #[test]
     fn the_first_reason_stays() {
