@@ -50,7 +50,8 @@ pub async fn serve(config: Config) -> anyhow::Result<ExitCode> {
     let (tasks, trace) = (state.tasks.clone(), state.agent.trace().clone());
 
     // 1 stop accepting → 2 let connections finish their request, within the grace → 3 close the connections to MCP servers, end their
-    // processes, finish the calls that were sent → 4 write the rest of the trace → 5 cut the rest by leaving.
+    // processes, finish the calls that were sent → 4 write the rest of the trace → 5 cut the rest by leaving. A second signal, whenever it
+    // comes, leaves 3 and 4 a moment only.
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let serving = server::serve(listener, Arc::new(state), async { drop(stopped.await) });
     let signalled = async {
@@ -58,27 +59,42 @@ pub async fn serve(config: Config) -> anyhow::Result<ExitCode> {
         drop(stop);
         signals.next().await;
     };
+    let mut is_hurried = false;
     let code = tokio::select! {
-        () = router.watch() => Ok(ExitCode::FAILURE),
+        () = router.watch() => ExitCode::FAILURE,
         open = serving => {
             if open > 0 {
                 tracing::warn!(open, "grace period is over, connections are cut");
             }
-            Ok(ExitCode::SUCCESS)
+            ExitCode::SUCCESS
         }
         () = signalled => {
-            tracing::warn!("second signal, leaving at once");
-            Ok(ExitCode::from(EXIT_INTERRUPTED))
+            tracing::warn!(SECOND_SIGNAL);
+            is_hurried = true;
+            ExitCode::SUCCESS
         }
     };
-    let left = tasks.end(TASKS_GRACE).await;
+    let mut hurry = Hurry { signals, is_due: is_hurried };
+    end(&tasks, &trace, &mut hurry).await;
+    Ok(if hurry.is_due { ExitCode::from(EXIT_INTERRUPTED) } else { code })
+}
+
+/// What comes once requests have ended: the tasks, then the trace, which tells of them.
+async fn end(tasks: &Tasks, trace: &Recorder, hurry: &mut Hurry) {
+    let left = tokio::select! {
+        left = tasks.end(TASKS_GRACE) => left,
+        () = hurry.over() => tasks.end(Duration::ZERO).await,
+    };
     if left > 0 {
         tracing::warn!(left, "tasks are cut");
     }
-    if !trace.close(TRACE_GRACE).await {
+    let is_written = tokio::select! {
+        is_written = trace.close(TRACE_GRACE) => is_written,
+        () = hurry.over() => false,
+    };
+    if !is_written {
         tracing::warn!("the end of the trace is lost: it could not be written in time");
     }
-    code
 }
 
 /// How long tasks get to end once requests have.
@@ -86,6 +102,12 @@ const TASKS_GRACE: Duration = Duration::from_secs(10);
 
 /// How long the writing of what is left of the trace may take: a slow disk, not a pipe that nobody reads.
 const TRACE_GRACE: Duration = Duration::from_secs(2);
+
+/// What the log says of it.
+const SECOND_SIGNAL: &str = "second signal, leaving at once";
+
+/// How long each of the two gets after a second signal: enough to end processes that end when they are told, and to write a few lines.
+const HURRIED_GRACE: Duration = Duration::from_millis(500);
 
 /// Two descriptors a connection, one to the client and one to the backend, and some for the rest.
 fn raise_descriptor_limit(connections_max: usize) {
@@ -154,6 +176,25 @@ fn reachable(listen: SocketAddr) -> SocketAddr {
     address
 }
 
+/// Whether what is left to do at the end is to be cut short.
+struct Hurry {
+    signals: Signals,
+    /// Whether a second signal came.
+    is_due: bool,
+}
+
+impl Hurry {
+    /// Ready a moment after a second signal, whether it came before or comes now.
+    async fn over(&mut self) {
+        if !self.is_due {
+            self.signals.next().await;
+            tracing::warn!(SECOND_SIGNAL);
+            self.is_due = true;
+        }
+        tokio::time::sleep(HURRIED_GRACE).await;
+    }
+}
+
 /// The signals that ask for an end.
 struct Signals {
     terminate: Signal,
@@ -170,5 +211,23 @@ impl Signals {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_second_signal_waits_for_nobody() {
+        let tasks = Tasks::default();
+        tasks.spawn(std::future::pending::<()>());
+        let ended = async |is_due: bool| {
+            let begun = tokio::time::Instant::now();
+            end(&tasks, &Recorder::default(), &mut Hurry { signals: Signals::new().unwrap(), is_due }).await;
+            begun.elapsed()
+        };
+        assert!(ended(true).await < 2 * HURRIED_GRACE);
+        assert!(ended(false).await >= TASKS_GRACE);
     }
 }

@@ -163,8 +163,9 @@ impl Agent {
                 self.recall(&mut job).await;
             }
             if attaches && may_call {
-                let ask = Ask { servers: &job.request.servers, taken: &job.request.tools, seen: &job.session.seen };
-                job.offer = toolbox.catalog().await.offer(ask);
+                let (catalog, taken) = (toolbox.catalog().await, job.request.named_tools());
+                job.offer = catalog.offer(Ask { servers: &job.request.servers, taken: &taken, seen: &job.session.seen });
+                drop(taken);
                 job.session.offered(&job.offer);
                 attach(&mut job.request, &job.offer);
                 job.tell_of_absent(toolbox);

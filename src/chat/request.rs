@@ -23,6 +23,8 @@ pub struct Request {
     pub tools_json: Bytes,
     /// The function tools in it, in order.
     pub tools: Vec<Tool>,
+    /// Its tools of other types that have a name, which is all that is known of them.
+    pub other_tools: Vec<Tool>,
     /// Which call the client wants.
     pub tool_choice: ToolChoice,
     /// Whether the reply may hold several calls.
@@ -93,6 +95,14 @@ impl Request {
         }
     }
 
+    /// The tools whose names no other tool may have.
+    pub fn named_tools(&self) -> Cow<'_, [Tool]> {
+        match &*self.other_tools {
+            [] => Cow::Borrowed(&self.tools),
+            others => self.tools.iter().chain(others).cloned().collect(),
+        }
+    }
+
     /// Puts raw JSON at a top-level field.
     pub fn set_field(&mut self, name: &str, value: Bytes) {
         match self.fields.iter_mut().find(|(known, _)| known == name) {
@@ -126,6 +136,7 @@ impl Default for Request {
             messages: Bytes::new(),
             tools_json: Bytes::new(),
             tools: Vec::new(),
+            other_tools: Vec::new(),
             tool_choice: ToolChoice::Auto,
             parallel_tool_calls: true,
             choices: 1,

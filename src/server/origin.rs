@@ -2,12 +2,19 @@
 //!
 //! A page cannot hide where it comes from, since browsers send `Origin` with every POST (Fetch standard, "Origin header"). Programs send
 //! none, and those built as pages of their own have a scheme of their own, which no page of the web has.
+//!
+//! A page whose name was made to lead to this machine (DNS rebinding) may read what it GETs, and sends no `Origin` with that. Its `Host` is
+//! that name still.
+
+use std::net::IpAddr;
 
 use hyper::{
     Uri,
-    header::{HeaderMap, ORIGIN},
+    header::{HOST, HeaderMap, ORIGIN},
+    http::uri::Authority,
 };
 
+use super::State;
 use crate::chat::{Problem, problem::Kind};
 
 /// Fails when the request comes from a web page that is neither of this machine nor among `allowed`.
@@ -21,6 +28,29 @@ pub(super) fn check(headers: &HeaderMap, allowed: &[String]) -> Result<(), Probl
     Err(Problem::new(Kind::Forbidden, message).with_code("origin_not_allowed"))
 }
 
+/// Fails when what `state` tells of MCP servers is for this machine only, and is asked for by a name that is not this machine's.
+pub(super) fn check_reader(headers: &HeaderMap, state: &State) -> Result<(), Problem> {
+    if state.toolbox.is_none() || !state.config.listen.ip().is_loopback() {
+        return Ok(());
+    }
+    check_host(headers, &state.config.origins)
+}
+
+/// Fails when the request asks for a host that has a name, other than this machine's and those of `allowed`.
+fn check_host(headers: &HeaderMap, allowed: &[String]) -> Result<(), Problem> {
+    // Browsers always say it.
+    let Some(host) = headers.get(HOST) else { return Ok(()) };
+    let authority: Option<Authority> = host.to_str().ok().and_then(|host| host.parse().ok());
+    let host = authority.as_ref().map(|authority| authority.host().to_ascii_lowercase()).unwrap_or_default();
+    let is_allowed =
+        |origin: &String| origin.parse::<Uri>().is_ok_and(|origin| origin.host().is_some_and(|known| known.eq_ignore_ascii_case(&host)));
+    if is_here(&host) || address(&host).is_some() || allowed.iter().any(is_allowed) {
+        return Ok(());
+    }
+    let message = "This is told to who asks for it by an address or as localhost: see `mcp.allowed_origins`.";
+    Err(Problem::new(Kind::Forbidden, message).with_code("host_not_allowed"))
+}
+
 /// Whether `origin` is this machine or no page of the web.
 fn is_harmless(origin: &str) -> bool {
     let Some((scheme, _)) = origin.split_once("://") else { return false };
@@ -29,12 +59,16 @@ fn is_harmless(origin: &str) -> bool {
     }
     let uri: Option<Uri> = origin.parse().ok();
     let host = uri.as_ref().and_then(Uri::host).unwrap_or_default();
-    host == "localhost" || host.ends_with(".localhost") || is_loopback(host)
+    is_here(host) || address(host).is_some_and(|address| address.is_loopback())
 }
 
-fn is_loopback(host: &str) -> bool {
-    let bare = host.trim_start_matches('[').trim_end_matches(']');
-    bare.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+/// Whether the name `host` is this machine's.
+fn is_here(host: &str) -> bool {
+    host == "localhost" || host.ends_with(".localhost")
+}
+
+fn address(host: &str) -> Option<IpAddr> {
+    host.trim_start_matches('[').trim_end_matches(']').parse().ok()
 }
 
 #[cfg(test)]
@@ -62,6 +96,21 @@ mod tests {
         for origin in ["http://example.com", "https://localhost.example.com", "http://127.0.0.1.example.com", "null", "http://10.0.0.7"] {
             assert!(!passes(origin, &[]), "{origin}");
         }
+    }
+
+    #[test]
+    fn readers_know_where_they_ask() {
+        let passes = |host: &str| {
+            let headers = HeaderMap::from_iter([(HOST, HeaderValue::from_str(host).unwrap())]);
+            check_host(&headers, &["https://chat.example.com:8443".to_owned()]).is_ok()
+        };
+        for host in ["localhost:8081", "LOCALHOST", "a.localhost", "127.0.0.1:8081", "[::1]:8081", "10.0.0.7", "chat.example.com"] {
+            assert!(passes(host), "{host}");
+        }
+        for host in ["evil.example.com:8081", "localhost.example.com", "127.0.0.1.example.com", "", "a b"] {
+            assert!(!passes(host), "{host}");
+        }
+        assert!(check_host(&HeaderMap::new(), &[]).is_ok());
     }
 
     #[test]

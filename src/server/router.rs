@@ -2,7 +2,7 @@
 
 use hyper::{Method, Request, Response, body::Incoming};
 
-use super::{State, body, reply, routes};
+use super::{State, body, origin, reply, routes};
 use crate::{
     api::{Dialect, anthropic::Messages, openai::ChatCompletions, responses::Responses, session::Session},
     chat::{Problem, problem::Kind},
@@ -59,9 +59,14 @@ pub(super) async fn route(state: &State, request: Request<Incoming>) -> Result<R
             Err(Problem::new(Kind::NotFound, message).with_code("not_found"))
         }
         "/health/live" if get => Ok(routes::health::live()),
-        "/health" | "/health/ready" if get => Ok(routes::health::ready(state).await),
-        "/tools" if get => routes::tools::list(state, request.uri().query()),
-        "/metrics" if get => Ok(routes::metrics::show(state)),
+        path @ ("/health" | "/health/ready" | "/tools" | "/metrics") if get => {
+            origin::check_reader(request.headers(), state)?;
+            match path {
+                "/tools" => routes::tools::list(state, request.uri().query()),
+                "/metrics" => Ok(routes::metrics::show(state)),
+                _ => Ok(routes::health::ready(state).await),
+            }
+        }
         "/models" | "/v1/models" if get => routes::models::list(state, request).await,
         path @ ("/props" | "/slots") if get => {
             let path = path.to_owned();

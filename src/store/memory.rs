@@ -45,6 +45,10 @@ impl Memory {
     pub(super) fn put(&self, key: &str, value: Bytes, ttl: Duration) {
         let mut kept = self.lock();
         kept.remove(key);
+        // It would drive out all others, and then itself.
+        if cost(key, &value) > self.bytes_max {
+            return;
+        }
         kept.puts += 1;
         let put = kept.puts;
         kept.bytes += cost(key, &value);
@@ -127,6 +131,16 @@ mod tests {
         assert_eq!(memory.take("a").as_deref(), Some(&b"2"[..]));
         assert_eq!(memory.take("a"), None);
         assert_eq!(memory.lock().bytes, 0);
+    }
+
+    #[tokio::test]
+    async fn what_never_fits_drives_nobody_out() {
+        let memory = Memory::new(1000);
+        memory.put("a", "1".into(), MINUTE);
+        memory.put("b", "1".into(), MINUTE);
+        memory.put("b", vec![0; 1000].into(), MINUTE);
+        assert_eq!((memory.get("a").as_deref(), memory.get("b")), (Some(&b"1"[..]), None));
+        assert_eq!(memory.lock().bytes, cost("a", &"1".into()));
     }
 
     #[tokio::test]

@@ -3,7 +3,7 @@
 //! 1. selection: which server serves it;
 //! 2. policy: whether it may be called at all, and whether the client is asked first;
 //! 3. schema: whether that server's own schema accepts the arguments, before anybody is asked to approve what could not be called;
-//! 4. dry run: nothing below happens, and the model reads what would have;
+//! 4. dry run: nothing below happens, and the model reads what would have, as far as it can be told without asking anybody;
 //! 5. breaker: a server that fails is left alone;
 //! 6. place: no server has more calls at once than it may;
 //! 7. call, and another where that does no harm: on another server where certainly nothing was sent, on the same after a wait;
@@ -30,7 +30,10 @@ use super::{
     selector::{self, Candidate, Question, Rule, Selection},
 };
 pub use crate::chat::canonical::arguments_hash;
-use crate::chat::{CallRecord, call::NO_SERVER};
+use crate::{
+    chat::{CallRecord, call::NO_SERVER},
+    resilience::breaker::Phase,
+};
 
 /// A call as the model made it.
 #[derive(Debug, Clone)]
@@ -82,6 +85,8 @@ const RETRY_FIRST: Duration = Duration::from_millis(500);
 const ATTEMPTS_MAX: u32 = 3;
 /// How long a server that went away is waited for with each attempt that follows: what starting a child process takes.
 const RECONNECT_MAX: Duration = Duration::from_secs(1);
+/// The note in a plan about a call whose policy is to ask.
+const IS_ASKED: &str = "the client would be asked first";
 /// How much of an error is recorded.
 const ERROR_BYTES_MAX: usize = 512;
 
@@ -123,22 +128,25 @@ impl Toolbox {
         }
         let complaint = self.selector.schema(definition).complaint(arguments)?;
         let of = if definition.name == proposal.entry.name { String::new() } else { format!("{} of ", definition.name) };
-        let mut why = format!("The arguments of {} are not what {of}{} takes: {complaint}. ", proposal.entry.name, definition.server);
-        if proposal.was_corrected {
-            why.push_str("Nothing was called.");
-            return Some(refused(&record(), why));
+        let why = |complaint: &str| {
+            let (name, server) = (&proposal.entry.name, &definition.server);
+            format!("The arguments of {name} are not what {of}{server} takes: {complaint}. Nothing was called.")
+        };
+        let mut told = why(&complaint.told);
+        if !proposal.was_corrected {
+            let schema = String::from_utf8_lossy(&definition.schema);
+            let schema = output::bounded(&schema, self.config.result_bytes_max);
+            told.push_str(&format!(" Call it again with arguments that fit this JSON schema: {schema}"));
         }
-        let schema = String::from_utf8_lossy(&definition.schema);
-        let schema = output::bounded(&schema, self.config.result_bytes_max);
-        let content = format!("{why}Nothing was called. Call it again with arguments that fit this JSON schema: {schema}");
-        let record = CallRecord { corrective_retry: true, ..record() };
-        Some(Outcome { content: json!(content).to_string(), ..refused(&record, why.trim_end().to_owned()) })
+        let record = CallRecord { corrective_retry: !proposal.was_corrected, ..record() };
+        // The model knows what it wrote; a record does not quote it.
+        Some(Outcome { content: json!(told).to_string(), ..refused(&record, why(&complaint.masked)) })
     }
 
     /// Runs the call: steps 4 to 8. Where a tool may change something, a call that was sent is finished even when the future is dropped.
     pub async fn run(self: &Arc<Self>, chosen: Chosen) -> Outcome {
         if chosen.proposal.dry_run {
-            return rehearsed(&chosen);
+            return self.rehearse(&chosen).await;
         }
         let Selection { definition, others, .. } = &chosen.selection;
         if definition.annotations.read_only && others.iter().all(|other| other.annotations.read_only) {
@@ -148,6 +156,31 @@ impl Toolbox {
         let own = Arc::clone(self);
         let task = self.tasks.spawn(async move { own.carry_out(&chosen).await });
         task.await.unwrap_or_else(|error| refused(&begun, format!("The call failed: {error}.")))
+    }
+
+    /// What would become of a call: whether the client would be asked first, and whether the server is there. It is looked at only.
+    async fn rehearse(&self, chosen: &Chosen) -> Outcome {
+        let Chosen { proposal, selection, policy } = chosen;
+        let Definition { name, server: id, .. } = &*selection.definition;
+        let mut record = record(proposal, Some(selection));
+        if *policy == Policy::Ask {
+            record.note = Some(record.note.map_or_else(|| IS_ASKED.to_owned(), |note| format!("{note}; {IS_ASKED}")));
+        }
+        if let Some(why) = self.absence(id, proposal.deadline).await {
+            return refused(&record, format!("{name} was not called: {id} is not available: {why}."));
+        }
+        let content = json!(format!("[dry run] {name} on {id} was not called. Go on as if it had worked.")).to_string();
+        Outcome { content, record: Box::new(CallRecord { success: true, ..record }) }
+    }
+
+    /// Why a call of the server `id` would come to nothing now, if it would. At the start it is waited for as a call would.
+    async fn absence(&self, id: &str, deadline: Instant) -> Option<String> {
+        let Some(server) = self.server(id) else { return Some("it is no longer configured".to_owned()) };
+        if server.phase() == Phase::Open {
+            return Some(Error::Resting.to_string());
+        }
+        let connection = self.connection(&server, deadline).await;
+        connection.is_none().then(|| server.view().reason.clone().unwrap_or_else(|| "it is not connected".to_owned()))
     }
 
     async fn carry_out(&self, chosen: &Chosen) -> Outcome {
@@ -263,14 +296,6 @@ fn substitute(record: &mut CallRecord, selection: &Selection, definition: &Arc<D
     record.server = definition.server.to_string();
     record.tool.clone_from(&definition.name);
     record.alternatives = selector::alternatives(definition, others);
-}
-
-/// The outcome of a call in a dry run.
-fn rehearsed(chosen: &Chosen) -> Outcome {
-    let Chosen { proposal, selection, .. } = chosen;
-    let Definition { name, server, .. } = &*selection.definition;
-    let content = json!(format!("[dry run] {name} on {server} was not called. Go on as if it had worked.")).to_string();
-    Outcome { content, record: Box::new(CallRecord { success: true, ..record(proposal, Some(selection)) }) }
 }
 
 /// The outcome of a call that came to nothing: the model is told `why`.

@@ -82,7 +82,7 @@ impl Toolbox {
             catalog: ArcSwap::default(),
             lists: Mutex::new(Lists::new(config.changed)),
             pins: Arc::new(Pins::load(config.pins.clone())),
-            cache: Cache::new(store, config.stale_after),
+            cache: Cache::new(store),
             selector: Selector::new(config.embedder.clone()),
             config: Arc::new(config),
             tasks,

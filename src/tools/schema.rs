@@ -15,6 +15,15 @@ use super::{definition::Definition, lru::Lru};
 #[derive(Debug)]
 pub struct Schema(Option<jsonschema::Validator>);
 
+/// What is wrong with the arguments of a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Complaint {
+    /// For the model, which made them: with the values that are wrong.
+    pub told: String,
+    /// For records, which are kept: the same without them.
+    pub masked: String,
+}
+
 /// The schemas that were used of late.
 #[derive(Debug)]
 pub struct Schemas(Lru<Bytes, Arc<Schema>>);
@@ -66,14 +75,16 @@ impl Schema {
     }
 
     /// What is wrong with `arguments`, each with its JSON path; `None` when nothing is, or nobody knows.
-    pub fn complaint(&self, arguments: &Value) -> Option<String> {
+    pub fn complaint(&self, arguments: &Value) -> Option<Complaint> {
         let validator = self.0.as_ref().filter(|validator| !validator.is_valid(arguments))?;
         let line = |error: jsonschema::ValidationError<'_>| {
             let path = error.instance_path().to_string();
             let place = if path.is_empty() { "at the top" } else { &path };
-            format!("{place}: {}", excerpt(&error.to_string()))
+            let line = |text: String| format!("{place}: {}", excerpt(&text));
+            (line(error.to_string()), line(error.masked().to_string()))
         };
-        Some(validator.iter_errors(arguments).take(VIOLATIONS_MAX).map(line).collect::<Vec<_>>().join("; "))
+        let (told, masked): (Vec<_>, Vec<_>) = validator.iter_errors(arguments).take(VIOLATIONS_MAX).map(line).unzip();
+        Some(Complaint { told: told.join("; "), masked: masked.join("; ") })
     }
 }
 
@@ -111,17 +122,29 @@ mod tests {
     #[test]
     fn a_complaint_names_the_place() {
         let schema = compiled(json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n", "m"]}));
-        let complaint = schema.complaint(&json!({"n": "x"})).unwrap();
+        let complaint = schema.complaint(&json!({"n": "x"})).unwrap().told;
         assert!(complaint.contains("/n: ") && complaint.contains("at the top: "), "{complaint}");
         assert!(!schema.accepts(&json!({"n": "x"})));
         assert_eq!((schema.complaint(&json!({"n": 1, "m": 2})), schema.accepts(&json!({"n": 1, "m": 2}))), (None, true));
     }
 
     #[test]
+    fn a_complaint_is_recorded_without_the_values() {
+        let schema = compiled(json!({"properties": {
+            "n": {"type": "integer"}, "s": {"pattern": "^a"}, "e": {"enum": [1]}, "l": {"items": {"maxLength": 2}}
+        }}));
+        let Complaint { told, masked } =
+            schema.complaint(&json!({"n": "hunter2", "s": "hunter2", "e": "hunter2", "l": ["hunter2"]})).unwrap();
+        assert_eq!(told.matches("hunter2").count(), 4, "{told}");
+        assert!(!masked.contains("hunter2"), "{masked}");
+        assert!(masked.contains("/n: value is not of type \"integer\"") && masked.contains("/l/0: "), "{masked}");
+    }
+
+    #[test]
     fn a_complaint_is_bounded() {
         let properties: serde_json::Map<_, _> = (0..50).map(|n| (format!("p{n}"), json!({"type": "integer"}))).collect();
         let arguments: serde_json::Map<_, _> = (0..50).map(|n| (format!("p{n}"), json!("x".repeat(10_000)))).collect();
-        let complaint = compiled(json!({"properties": properties})).complaint(&Value::Object(arguments)).unwrap();
+        let complaint = compiled(json!({"properties": properties})).complaint(&Value::Object(arguments)).unwrap().told;
         assert!(complaint.len() < 2_000, "{}", complaint.len());
     }
 

@@ -33,7 +33,7 @@ pub(super) fn request(body: &Bytes) -> Result<Request, Problem> {
         }
     }
     check_messages(&request.messages)?;
-    request.tools = tools(&request.tools_json)?;
+    (request.tools, request.other_tools) = tools(&request.tools_json)?;
     request.tool_choice = choice(&tool_choice)?;
     request.fields = fields;
     // toolgate's own; servers that are strict would refuse it.
@@ -89,6 +89,24 @@ struct WireTool<'a> {
     kind: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
     function: Option<Function<'a>>,
+    /// Of a custom tool, which may be of any form: it is for the backend to complain.
+    #[serde(borrow, default)]
+    custom: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    name: Option<&'a RawValue>,
+}
+
+impl WireTool<'_> {
+    /// The name of a tool that is no function, if it has one.
+    fn other_name(&self) -> Option<String> {
+        #[derive(Deserialize)]
+        struct Named {
+            name: String,
+        }
+        let custom = self.custom.and_then(|custom| serde_json::from_str(custom.get()).ok()).map(|named: Named| named.name);
+        let name = custom.or_else(|| self.name.and_then(|name| serde_json::from_str(name.get()).ok()));
+        name.filter(|name| !name.is_empty())
+    }
 }
 
 #[derive(Deserialize)]
@@ -99,19 +117,20 @@ struct Function<'a> {
     parameters: Option<&'a RawValue>,
 }
 
-/// The function tools in `list`. Tools of other types are the backend's business and stay in the raw list.
-fn tools(list: &Bytes) -> Result<Vec<Tool>, Problem> {
+/// The function tools in `list`, and those of other types that have a name. The latter are the backend's business and stay in the raw list.
+fn tools(list: &Bytes) -> Result<(Vec<Tool>, Vec<Tool>), Problem> {
     let wrong = || Problem::invalid("tools", "`tools` must be a list of tools.");
     let list = if list.is_empty() { &Bytes::from_static(b"null") } else { list };
     let Some(elements) = serde_json::from_slice::<Option<Vec<&RawValue>>>(list).map_err(|_| wrong())? else {
-        return Ok(Vec::new());
+        return Ok((Vec::new(), Vec::new()));
     };
-    let mut tools = Vec::with_capacity(elements.len());
+    let (mut tools, mut others) = (Vec::with_capacity(elements.len()), Vec::new());
     for (index, raw) in elements.into_iter().enumerate() {
         let param = || format!("tools[{index}]");
         let tool: WireTool<'_> =
             serde_json::from_str(raw.get()).map_err(|_| Problem::invalid(param(), format!("`tools[{index}]` is not a tool object.")))?;
-        if tool.kind.is_some_and(|kind| kind != "function") {
+        if tool.kind.as_ref().is_some_and(|kind| kind != "function") {
+            others.extend(tool.other_name().map(|name| Tool { name, parameters: Bytes::new() }));
             continue;
         }
         let nameless = || {
@@ -123,7 +142,7 @@ fn tools(list: &Bytes) -> Result<Vec<Tool>, Problem> {
         let parameters = function.parameters.map(|raw| fields::slice(list, raw)).unwrap_or_default();
         tools.push(Tool { name, parameters });
     }
-    Ok(tools)
+    Ok((tools, others))
 }
 
 #[derive(Deserialize)]
@@ -192,6 +211,18 @@ mod tests {
         assert!(request.tools.is_empty() && !request.stream && request.parallel_tool_calls);
         assert_eq!((request.tool_choice, request.choices), (ToolChoice::Auto, 1));
         assert!(read(r#"{"messages":[],"tools":[]}"#).unwrap().tools.is_empty());
+    }
+
+    #[test]
+    fn tools_of_other_types_keep_their_names() {
+        let read = |list: &str| read(&format!(r#"{{"messages":[],"tools":{list}}}"#)).unwrap();
+        let names = |tools: &[Tool]| tools.iter().map(|tool| tool.name.clone()).collect::<Vec<_>>();
+        let request = read(
+            r#"[{"type":"custom","custom":{"name":"c"}},{"type":"function","function":{"name":"f"}},{"type":"x","name":"n"},{"type":"y"},{"type":"custom","custom":3,"name":4}]"#,
+        );
+        assert_eq!((names(&request.tools), names(&request.other_tools)), (vec!["f".to_owned()], vec!["c".to_owned(), "n".to_owned()]));
+        assert_eq!(names(&request.named_tools()), ["f", "c", "n"]);
+        assert_eq!(names(&read(r#"[{"function":{"name":"f"}}]"#).named_tools()), ["f"]);
     }
 
     #[test]

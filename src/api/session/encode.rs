@@ -95,7 +95,7 @@ impl api::Encoder for Encoder {
             message: &problem.message,
             code: problem.code.as_deref(),
             retry_after: problem.retry_after.as_deref(),
-            toolgate: problem.report.as_deref().filter(|_| self.explain),
+            toolgate: problem.report.as_deref().filter(|report| report.is_shown(self.explain)),
         };
         event(&mut frames, "error", &error);
         frames.freeze()
@@ -155,7 +155,7 @@ impl<'a> Answer<'a> {
             halt_reason,
             usage: Tokens::from(reply.usage),
             calls: reply.calls.iter().map(Asked::from).collect(),
-            toolgate: report.filter(|report| about.explain || report.is_plan),
+            toolgate: report.filter(|report| report.is_shown(about.explain)),
         }
     }
 }
@@ -197,4 +197,21 @@ struct Failure<'a> {
     retry_after: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     toolgate: Option<&'a Report>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{api::Encoder as _, chat::problem::Kind};
+
+    #[test]
+    fn a_rehearsal_that_failed_tells_its_plan() {
+        let told = |explain: bool, is_plan: bool| {
+            let mut problem = Problem::new(Kind::Unreachable, "Gone.");
+            problem.report = Some(Box::new(Report { is_plan, ..Report::default() }));
+            let frames = Encoder::new(explain).failure(&problem);
+            String::from_utf8_lossy(&frames).contains("\"toolgate\":")
+        };
+        assert_eq!((told(false, true), told(true, false), told(false, false)), (true, true, false));
+    }
 }

@@ -2,12 +2,12 @@
 
 use bytes::Bytes;
 use hyper::{Response, StatusCode};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{
-    api::openai::ChatCompletions,
+    api::{Dialect, openai::ChatCompletions},
     chat::{Problem, problem::Kind},
-    server::{State, reply},
+    server::{State, error, reply},
 };
 
 pub(in crate::server) fn live() -> Response<reply::Body> {
@@ -18,14 +18,20 @@ pub(in crate::server) fn live() -> Response<reply::Body> {
 pub(in crate::server) async fn ready(state: &State) -> Response<reply::Body> {
     let backends = state.router.health().await;
     if backends.iter().any(|backend| backend.status == "ready") {
-        let mut body = json!({"status": "ok", "backends": backends});
-        if let (Some(toolbox), Some(body)) = (&state.toolbox, body.as_object_mut()) {
-            body.insert("mcp".to_owned(), json!(toolbox.health()));
-        }
-        return reply::json(StatusCode::OK, body.to_string().into());
+        return reply::json(StatusCode::OK, with_servers(state, json!({"status": "ok", "backends": backends})));
     }
     let reasons: Vec<String> =
         backends.iter().map(|backend| format!("{}: {}", backend.name, backend.reason.as_deref().unwrap_or("no reason given"))).collect();
     let problem = Problem::new(Kind::NotReady, format!("The backend is not ready: {}.", reasons.join("; "))).with_code("backend_not_ready");
-    reply::problem(&problem, &ChatCompletions, None, false)
+    // What a dialect writes is JSON.
+    let body = serde_json::from_slice(&ChatCompletions.error(&problem, false)).unwrap_or_default();
+    reply::json(error::status(problem.kind), with_servers(state, body))
+}
+
+/// `body`, an object, with how each MCP server is.
+fn with_servers(state: &State, mut body: Value) -> Bytes {
+    if let (Some(toolbox), Some(body)) = (&state.toolbox, body.as_object_mut()) {
+        body.insert("mcp".to_owned(), json!(toolbox.health()));
+    }
+    body.to_string().into()
 }

@@ -23,9 +23,10 @@ use crate::{
 #[derive(Debug, Clone)]
 pub struct Cache {
     store: Arc<Store>,
-    /// How long a list is kept.
-    ttl: Duration,
 }
+
+/// How long a list is kept: old ones are offered too, and renewed behind it. What is forgotten is the list of a server that is gone.
+const KEPT_FOR: Duration = Duration::from_hours(30 * 24);
 
 /// A list that was kept.
 #[derive(Debug)]
@@ -56,9 +57,9 @@ struct Tool<'a> {
 }
 
 impl Cache {
-    /// Lists in `store`, for `ttl`.
-    pub fn new(store: Arc<Store>, ttl: Duration) -> Self {
-        Self { store, ttl }
+    /// Lists in `store`.
+    pub fn new(store: Arc<Store>) -> Self {
+        Self { store }
     }
 
     /// The list of `server` that was kept, if one was.
@@ -95,7 +96,7 @@ impl Cache {
         let kept = Kept { listed_at: now(), tools: tools.collect() };
         // Text and raw JSON always serialise.
         let Ok(kept) = serde_json::to_vec(&kept) else { return };
-        self.store.put(&key(server), kept.into(), self.ttl).await;
+        self.store.put(&key(server), kept.into(), KEPT_FOR).await;
     }
 }
 

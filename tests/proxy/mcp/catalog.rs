@@ -163,6 +163,10 @@ async fn a_server_that_is_broken_is_told_of_and_readiness_stays() {
     let health = proxy.get("/health").await;
     assert_eq!(health.status, 200);
     let mcp = health.json()["mcp"].clone();
+    upstream.at("/health", Reply::error(503, "Loading model"));
+    let unready = proxy.get("/health").await;
+    assert_eq!((unready.status, &unready.json()["error"]["code"]), (503, &json!("backend_not_ready")));
+    assert_eq!(unready.json()["mcp"], mcp);
     let states: Vec<&Value> = mcp.as_array().unwrap().iter().map(|server| &server["state"]).collect();
     assert_eq!(states, ["ready", "empty", "broken"]);
     assert_eq!((&mcp[0]["tools"], mcp[0].get("changed")), (&json!(1), None));

@@ -2,9 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::bench::{Bench, done, follow, streamed, tools};
+use super::{
+    acting::{self, Acting},
+    bench::{self, Bench, done, follow, streamed, tools},
+};
 use crate::{
-    harness::{Reply, chat, events, fold_message, frames, question},
+    harness::{Proxy, Reply, Upstream, chat, events, fold_message, frames, mcp, question},
     responses,
 };
 
@@ -44,6 +47,32 @@ async fn the_header_is_as_good_as_the_field() {
     let bench = Bench::new([change(), done()], tools()).await;
     let answer = bench.proxy.ask_with(&chat(), &[("x-toolgate-dry-run", "1")]).await;
     is_plan(&answer.json()["toolgate"], &bench);
+}
+
+#[tokio::test]
+async fn a_plan_says_who_would_be_asked() {
+    let bench = Bench::with([change(), done()], tools(), bench::asking).await;
+    let plan = bench.proxy.ask_with(&chat(), &[("x-toolgate-dry-run", "1")]).await.json();
+    is_plan(&plan["toolgate"], &bench);
+    assert_eq!(plan["toolgate"]["calls"][0]["note"], "the client would be asked first");
+}
+
+#[tokio::test]
+async fn a_plan_says_which_server_is_not_there() {
+    let act = || Reply::call("act", "{}");
+    let upstream = Upstream::saying([act(), done(), act(), done()]).await;
+    let server = Acting::new("a", json!([acting::acting("act", json!(["garble"]))]));
+    let with_servers = mcp::with_servers([server.server.clone()]);
+    let proxy = Proxy::start_with(&upstream, |config| {
+        with_servers(config);
+        config.tools.breaker.failures_max = 1;
+    })
+    .await;
+    acting::explained(&proxy, &acting::asking("Act."), &[]).await;
+    let calls = acting::explained(&proxy, &acting::asking("Act again."), &[("x-toolgate-dry-run", "1")]).await;
+    assert_eq!((&calls[0]["success"], &calls[0]["executed"]), (&json!(false), &json!(false)), "{calls:?}");
+    assert!(calls[0]["error"].as_str().unwrap().contains("a is not available: "), "{calls:?}");
+    assert_eq!(server.calls(), 1);
 }
 
 #[tokio::test]

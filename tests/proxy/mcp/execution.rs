@@ -42,9 +42,10 @@ fn of(record: &Value, fields: &[&str]) -> Vec<Value> {
 
 #[tokio::test]
 async fn arguments_that_the_chosen_server_refuses_are_not_sent() {
-    let upstream = calling(&[("read", r#"{"path":"a"}"#), ("read", r#"{"path":"b"}"#), ("read", r#"{"path":"c","repo":"r"}"#)]).await;
+    let upstream = calling(&[("read", r#"{"path":"private"}"#), ("read", r#"{"path":"b"}"#), ("read", r#"{"path":"c","repo":"r"}"#)]).await;
     let files = Acting::new("files", json!([mcp::tool("read", "path")]));
-    let schema = json!({"type": "object", "properties": {"repo": {"type": "string"}}, "required": ["repo", "path"]});
+    let properties = json!({"repo": {"type": "string"}, "path": {"maxLength": 3}});
+    let schema = json!({"type": "object", "properties": properties, "required": ["repo", "path"]});
     let github = Acting::new("github", json!([{"name": "get_file", "description": "Gets.", "inputSchema": schema}]));
     let proxy = proxy(&upstream, &[&files, &github], |config| {
         let named = |server: &str, tool: &str| Named { server: server.to_owned(), tool: tool.to_owned() };
@@ -60,6 +61,9 @@ async fn arguments_that_the_chosen_server_refuses_are_not_sent() {
     let read = read_by_model(&upstream);
     assert!(read[0].contains("get_file of github") && read[0].contains(r#""required":["repo","path"]"#), "{}", read[0]);
     assert!(read[1].contains("\"repo\"") && !read[1].contains("schema"), "{}", read[1]);
+    // The model reads what it wrote, and a record does not tell it.
+    let error = calls[0]["error"].as_str().unwrap();
+    assert!(read[0].contains("private") && !error.contains("private") && error.contains("/path: "), "{error}");
     assert_eq!((files.calls(), github.calls()), (0, 1));
 }
 

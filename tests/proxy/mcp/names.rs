@@ -25,6 +25,20 @@ async fn the_clients_tool_keeps_its_name_and_ours_is_called_by_its_full_one() {
 }
 
 #[tokio::test]
+async fn a_tool_of_another_type_keeps_its_name_too() {
+    let upstream = Upstream::saying([Reply::call("files__read", r#"{"path":"a"}"#), Reply::call("respond", r#"{"message":"Hi."}"#)]).await;
+    let server = mcp::server("files", json!([mcp::tool("read", "path")]));
+    let proxy = Proxy::start_with(&upstream, mcp::with_servers([server])).await;
+    let mut request = chat();
+    request["tools"] = json!([{"type": "custom", "custom": {"name": "read"}}]);
+    assert_eq!(proxy.ask(&request).await.content(), "Hi.");
+    let requests = upstream.requests();
+    let tools = requests[0].json()["tools"].clone();
+    assert_eq!((&tools[0], &tools[1]["function"]["name"]), (&request["tools"][0], &json!("files__read")));
+    assert_eq!(requests[1].json()["messages"][2]["content"], r#"read {"path": "a"}"#);
+}
+
+#[tokio::test]
 async fn a_tool_with_a_name_that_no_model_may_see_is_called_by_another() {
     let long = format!("files.read/{}", "x".repeat(70));
     let upstream = Upstream::saying([Reply::call("respond", r#"{"message":"Hi."}"#)]).await;

@@ -19,6 +19,12 @@ async fn a_foreign_page_has_no_tools_run() {
     assert_eq!(upstream.calls(), 0);
     assert_eq!(status("https://chat.example.com", "files").await, 200);
     assert_eq!(status("http://localhost:3000", "files").await, 200);
+    // One whose name leads here learns nothing of the servers.
+    let told = async |path: &str, host: &str| proxy.client.send("GET", path, &[("host", host)], String::new()).await.status;
+    for path in ["/health", "/health/ready", "/tools", "/metrics"] {
+        assert_eq!((told(path, "evil.example.com").await, told(path, "localhost").await), (403, 200), "{path}");
+    }
+    assert_eq!(told("/health/live", "evil.example.com").await, 200);
     // It may talk, as it may without tools.
     assert_eq!(status("https://evil.example.com", "off").await, 200);
 }
