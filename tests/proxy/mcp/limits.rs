@@ -117,3 +117,12 @@ async fn results_are_in_the_order_of_the_calls_and_so_many_run_at_once() {
     assert_eq!(read, results);
     assert!(bench.count("calls 2") > 0 && bench.count("calls 3") == 0, "two at once, and no more");
 }
+
+#[tokio::test]
+async fn a_schema_is_told_once_in_full_in_one_reply_too() {
+    let calls = [("lookup", r#"{"q":7}"#), ("lookup", r#"{"q":8}"#)];
+    let bench = Bench::with([Reply::calls(&calls), lookup(), done()], tools(), |_| {}).await;
+    bench.proxy.ask_with(&chat(), &[("x-toolgate-disable", "all")]).await;
+    let told: Vec<bool> = bench.outline(1)[2..].iter().map(|line| line.contains("JSON schema")).collect();
+    assert_eq!(told, [true, false], "{:?}", bench.outline(1));
+}
