@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use toolgate::{config::Config, trace::Sink};
+use toolgate::{config::Config, inference::ToolArguments, trace::Sink};
 
-use super::bench::{Bench, changing, done, eventually, explained, lookup, reading, tools};
+use super::bench::{Bench, changing, done, eventually, explained, lookup, reading, streamed, tools};
 use crate::harness::{Answer, Reply, chat};
 
 fn nth(n: usize) -> Reply {
@@ -154,4 +154,16 @@ async fn a_call_that_waits_when_the_client_leaves_is_recorded_too() {
     errors.sort();
     assert!(errors.iter().all(|error| error.starts_with("cancelled")), "{errors:?}");
     let _ = std::fs::remove_file(&path);
+}
+
+#[tokio::test]
+async fn what_a_wrong_live_call_cost_counts() {
+    let replies = [Reply::call("lookup", r#"{"q":7}"#).costing([90, 20, 0]), Reply::text("Enough.")];
+    let bench = Bench::with(replies, tools(), |config| {
+        config.inference.tool_arguments = ToolArguments::Live;
+        config.agent.tokens_max = 100;
+    })
+    .await;
+    bench.proxy.ask(&streamed(chat())).await;
+    assert!(bench.outline(1).last().unwrap().starts_with("user No more tools can be called"), "{:?}", bench.outline(1));
 }
