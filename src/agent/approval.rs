@@ -63,13 +63,19 @@ pub(super) enum State {
     Over(String),
 }
 
-/// What the model is told of an approval that nothing is kept of.
+/// What the model is told of an approval that nobody acted upon when it came.
 pub(super) const IS_OVER: &str = "Not called: the approval is over. Call the tool again if it is still wanted.";
 /// What the model is told of an approval in a request that may not use the tools.
 pub(super) const IS_OFF: &str = "Not called: these tools are switched off.";
-/// What the model is told when another request makes the call and does not come to an end.
-pub(super) const IS_UNKNOWN: &str = "The call was approved before, and it is not known what came of it.";
+/// What the model is told of an approved call of which nothing is kept, or that another request makes without coming to an end.
+pub(super) const IS_UNKNOWN: &str =
+    "The user approved this call. It is not known whether it was made and what came of it: look before calling the tool again.";
 
+/// What is recorded of a call that the client did not approve. Its words are the model's alone.
+pub(super) const NOT_APPROVED: &str = "Not called: the user did not approve it.";
+
+/// The longest legal name of a function.
+const NAME_MAX: usize = 64;
 /// How long another request is waited for that makes the same call: as long as a call takes that is no hanging one.
 const ELSEWHERE_MAX: Duration = Duration::from_secs(60);
 /// How often it is looked for.
@@ -90,10 +96,18 @@ impl Asked {
         }
     }
 
-    /// The call as the client sees it.
-    pub(super) fn shown(&self, id: String) -> Call {
+    /// The call as the client sees it. It has none of the names that are taken: the client would run its own tool.
+    pub(super) fn shown(&self, id: String, is_taken: impl Fn(&str) -> bool) -> Call {
         let arguments = Value::Object(self.arguments.clone()).to_string();
-        Call { id, name: catalog::qualified(&self.server, &self.tool), arguments }
+        let name = catalog::qualified(&self.server, &self.tool);
+        let others = (2_u32..).map(|n| {
+            let suffix = format!("_{n}");
+            // These names are ASCII.
+            let kept: String = name.chars().take(NAME_MAX - suffix.len()).collect();
+            kept + &suffix
+        });
+        let name = std::iter::once(name.clone()).chain(others).find(|name| !is_taken(name)).unwrap_or_default();
+        Call { id, name, arguments }
     }
 }
 
@@ -120,6 +134,11 @@ pub(super) async fn take(store: &Store, id: &str) -> bool {
     store.take(&token(id)).await.is_some()
 }
 
+/// Whether nobody took the approval yet.
+pub(super) async fn is_open(store: &Store, id: &str) -> bool {
+    store.get(&token(id)).await.is_some()
+}
+
 /// Notes how far the call is.
 pub(super) async fn note(store: &Store, id: &str, state: &State, ttl: Duration) {
     store.put(&place(id), json!(state).to_string().into(), ttl).await;
@@ -139,7 +158,7 @@ pub(super) async fn elsewhere(store: &Store, id: &str, by: Instant) -> String {
         match state(store, id).await {
             Some(State::Over(content)) => return content,
             Some(State::Running) if Instant::now() >= by => return json!(IS_UNKNOWN).to_string(),
-            None if Instant::now() >= by.min(begun + UNNOTED_MAX) => return json!(IS_OVER).to_string(),
+            None if Instant::now() >= by.min(begun + UNNOTED_MAX) => return json!(IS_UNKNOWN).to_string(),
             Some(State::Running) | None => tokio::time::sleep(LOOK_EVERY).await,
         }
     }
@@ -176,6 +195,26 @@ mod tests {
         assert_eq!(verdict("use /tmp"), Verdict::Refuse("Not called: the user did not approve it, and said: use /tmp".to_owned()));
     }
 
+    #[test]
+    fn a_call_is_never_shown_under_the_name_of_a_tool_of_the_client() {
+        let asked = |tool: &str| Asked {
+            server: "fs".to_owned(),
+            tool: tool.to_owned(),
+            name: tool.to_owned(),
+            definition: String::new(),
+            arguments: Map::new(),
+        };
+        let name = |asked: &Asked, taken: &[&str]| asked.shown(String::new(), |name| taken.contains(&name)).name;
+        assert_eq!(name(&asked("rm"), &["rm"]), "fs__rm");
+        assert_eq!(name(&asked("rm"), &["fs__rm"]), "fs__rm_2");
+        assert_eq!(name(&asked("rm"), &["fs__rm", "fs__rm_2"]), "fs__rm_3");
+        let long = asked(&"x".repeat(60));
+        let whole = name(&long, &[]);
+        let other = name(&long, &[&whole]);
+        assert_eq!((whole.len(), other.len()), (64, 64));
+        assert_ne!(whole, other);
+    }
+
     #[tokio::test]
     async fn an_approval_is_taken_once() {
         let store = empty();
@@ -201,7 +240,7 @@ mod tests {
     async fn a_wait_for_another_has_an_end() {
         let store = empty();
         let begun = Instant::now();
-        assert_eq!(elsewhere(&store, "a", begun + MINUTE).await, json!(IS_OVER).to_string());
+        assert_eq!(elsewhere(&store, "a", begun + MINUTE).await, json!(IS_UNKNOWN).to_string());
         assert!(begun.elapsed() < 2 * UNNOTED_MAX);
         note(&store, "a", &State::Running, 10 * MINUTE).await;
         assert_eq!(elsewhere(&store, "a", begun + 5 * MINUTE).await, json!(IS_UNKNOWN).to_string());

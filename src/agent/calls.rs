@@ -13,8 +13,8 @@ use tokio::{sync::mpsc, time::Instant};
 
 use super::{
     Inner,
-    approval::{self, Asked, Decision, State, Verdict},
-    limits::{Gate, gate},
+    approval::{self, Asked, Decision, NOT_APPROVED, State, Verdict},
+    limits::asks,
 };
 use crate::{
     chat::{CallRecord, call::NO_SERVER},
@@ -68,6 +68,8 @@ pub(super) enum Fate {
 
 /// What is recorded of a call about which the client is asked.
 const IS_ASKED: &str = "the client is asked for its approval";
+/// What is told of a call whose approval another request spent, or refused.
+const IS_SPENT: &str = "the approval was spent before";
 /// What is recorded of a call that nobody waits for any more.
 const CANCELLED: &str = "cancelled: nobody waits for it any more";
 /// What the model is told of a call that the end of the run cut off.
@@ -79,10 +81,12 @@ impl Caller {
     /// Deals with `calls`, several at once. What is heard of their progress is passed on as it comes.
     pub(super) fn deal_with(&self, calls: Vec<Work>, mut progress: mpsc::Receiver<String>) -> impl Stream<Item = Step> + Send + use<> {
         let parallel = self.agent.config.parallel_max;
+        // One that nobody waits for any more before it is begun is recorded too.
+        let calls: Vec<(Work, Unfinished)> = calls.into_iter().map(|work| self.begin(work)).collect();
         let own = self.clone();
-        let answer = move |work| {
+        let answer = move |(work, unfinished)| {
             let own = own.clone();
-            async move { own.answer(work).await }
+            async move { own.answer(work, unfinished).await }
         };
         let answers = stream::iter(calls).map(answer).buffered(parallel);
         stream! {
@@ -99,29 +103,35 @@ impl Caller {
         }
     }
 
-    async fn answer(&self, work: Work) -> Answered {
+    fn begin(&self, work: Work) -> (Work, Unfinished) {
+        let record = match &work {
+            Work::Refused(outcome) => (*outcome.record).clone(),
+            Work::Proposed(proposal) => without_server(proposal),
+            Work::Decided(proposal, decision) => about(proposal, decision),
+        };
+        (work, Unfinished { caller: self.clone(), record: Some(record) })
+    }
+
+    async fn answer(&self, work: Work, unfinished: Unfinished) -> Answered {
         match work {
-            Work::Refused(outcome) => Answered::new(outcome.record.tool.clone(), self.recorded(outcome)),
-            Work::Proposed(proposal) => self.answer_proposed(*proposal).await,
-            Work::Decided(proposal, decision) => self.answer_decided(*proposal, *decision).await,
+            Work::Refused(outcome) => Answered::new(outcome.record.tool.clone(), unfinished.ends_with(outcome)),
+            Work::Proposed(proposal) => self.answer_proposed(*proposal, unfinished).await,
+            Work::Decided(proposal, decision) => self.answer_decided(*proposal, *decision, unfinished).await,
         }
     }
 
-    async fn answer_proposed(&self, proposal: Proposal) -> Answered {
+    async fn answer_proposed(&self, proposal: Proposal, unfinished: Unfinished) -> Answered {
         let (is_rehearsal, name) = (proposal.dry_run, proposal.entry.name.clone());
         let chosen = match self.choose(proposal).await {
             Ok(chosen) => chosen,
-            Err(outcome) => return Answered::new(name, self.recorded(outcome)),
+            Err(outcome) => return Answered::new(name, unfinished.ends_with(outcome)),
         };
-        match gate(chosen.policy, is_rehearsal) {
-            Gate::Open => Answered::new(name, self.carry_out(chosen).await),
-            Gate::Ask => {
-                let record = CallRecord { error: Some(IS_ASKED.to_owned()), ..begun(&chosen) };
-                self.agent.trace.call(&self.run, &record);
-                Answered { name, record, fate: Fate::Asked(Box::new(Asked::of(&chosen))) }
-            }
-            Gate::Closed => Answered::new(name, self.recorded(closed(&chosen))),
+        if asks(chosen.policy, is_rehearsal) {
+            let record = CallRecord { error: Some(IS_ASKED.to_owned()), ..begun(&chosen) };
+            unfinished.ends_as(&record);
+            return Answered { name, record, fate: Fate::Asked(Box::new(Asked::of(&chosen))) };
         }
+        Answered::new(name, self.carry_out(chosen, unfinished).await)
     }
 
     /// Who serves the call, unless the run is over before that is known.
@@ -135,22 +145,19 @@ impl Caller {
     }
 
     /// Makes the call, and records it.
-    async fn carry_out(&self, chosen: Chosen) -> Outcome {
+    async fn carry_out(&self, chosen: Chosen, mut unfinished: Unfinished) -> Outcome {
         let by = Instant::from_std(chosen.proposal.deadline) + LAST_GRACE;
         let begun = begun(&chosen);
         if chosen.proposal.dry_run || chosen.selection.definition.annotations.read_only {
-            let mut unfinished = Unfinished { caller: self, record: Some(begun.clone()) };
+            unfinished.record = Some(CallRecord { executed: !begun.dry_run, ..begun.clone() });
             let outcome = tokio::time::timeout_at(by, self.toolbox.run(chosen)).await;
-            let outcome = outcome.unwrap_or_else(|_| cut_off(&begun));
-            unfinished.record = None;
-            self.agent.trace.call(&self.run, &outcome.record);
-            return outcome;
+            return unfinished.ends_with(outcome.unwrap_or_else(|_| cut_off(&begun)));
         }
-        let own = self.clone();
+        unfinished.record = Some(CallRecord { executed: true, ..begun.clone() });
+        let toolbox = Arc::clone(&self.toolbox);
         let finished = self.toolbox.tasks().spawn(async move {
-            let outcome = own.toolbox.run(chosen).await;
-            own.agent.trace.call(&own.run, &outcome.record);
-            outcome
+            let outcome = toolbox.run(chosen).await;
+            unfinished.ends_with(outcome)
         });
         match tokio::time::timeout_at(by, finished).await {
             Ok(Ok(outcome)) => outcome,
@@ -160,32 +167,33 @@ impl Caller {
         }
     }
 
-    async fn answer_decided(&self, proposal: Proposal, decision: Decision) -> Answered {
+    async fn answer_decided(&self, proposal: Proposal, decision: Decision, unfinished: Unfinished) -> Answered {
         let (dry_run, name) = (proposal.dry_run, decision.asked.name.clone());
         match approval::verdict(&decision.words) {
             Verdict::Refuse(why) => {
-                let refused = execute::refused(&about(&proposal, &decision), why);
-                let is_first = dry_run || approval::take(&self.agent.store, &decision.id).await;
-                if is_first {
-                    self.remember(&decision.id, &refused.content, dry_run).await;
+                if !dry_run && !approval::take(&self.agent.store, &decision.id).await {
+                    return self.answer_spent(&proposal, decision, unfinished).await;
                 }
-                Answered::new(name, if is_first { self.recorded(refused) } else { refused })
+                let refused = execute::refused(&about(&proposal, &decision), NOT_APPROVED.to_owned());
+                let refused = Outcome { content: content(&why), ..refused };
+                self.remember(&decision.id, &refused.content, dry_run).await;
+                Answered::new(name, unfinished.ends_with(refused))
             }
-            Verdict::Approve if dry_run => Answered::new(name, self.make_approved(proposal, &decision).await),
+            Verdict::Approve if dry_run => Answered::new(name, self.make_approved(proposal, &decision, unfinished).await),
             Verdict::Approve => {
                 let (own, about) = (self.clone(), about(&proposal, &decision));
                 // The approval is spent, whoever leaves: what came of it must be known afterwards.
-                let finished = self.toolbox.tasks().spawn(async move { own.finish_approved(proposal, decision).await });
+                let finished = self.toolbox.tasks().spawn(async move { own.finish_approved(proposal, decision, unfinished).await });
                 finished.await.unwrap_or_else(|error| Answered::new(name, execute::refused(&about, format!("The call failed: {error}."))))
             }
         }
     }
 
     /// The same for an approved call that goes on when nobody listens: a call whose progress nobody hears is not begun.
-    async fn finish_approved(&self, mut proposal: Proposal, decision: Decision) -> Answered {
+    async fn finish_approved(&self, mut proposal: Proposal, decision: Decision, unfinished: Unfinished) -> Answered {
         let (progress, mut heard) = mpsc::channel(1);
         let client = std::mem::replace(&mut proposal.progress, progress);
-        let mut answering = pin!(self.answer_approved(proposal, decision));
+        let mut answering = pin!(self.answer_approved(proposal, decision, unfinished));
         loop {
             tokio::select! {
                 answered = &mut answering => return answered,
@@ -196,17 +204,23 @@ impl Caller {
     }
 
     /// Spends the approval, or tells what came of it where it was spent.
-    async fn answer_approved(&self, proposal: Proposal, decision: Decision) -> Answered {
+    async fn answer_approved(&self, proposal: Proposal, decision: Decision, unfinished: Unfinished) -> Answered {
         let (store, ttl) = (&self.agent.store, self.agent.config.session_ttl);
         if !approval::take(store, &decision.id).await {
-            let content = approval::elsewhere(store, &decision.id, Instant::from_std(proposal.deadline)).await;
-            let record = CallRecord { error: Some("the approval was spent before".to_owned()), ..about(&proposal, &decision) };
-            return Answered { name: decision.asked.name, record, fate: Fate::Result(content) };
+            return self.answer_spent(&proposal, decision, unfinished).await;
         }
         approval::note(store, &decision.id, &State::Running, ttl).await;
-        let outcome = self.make_approved(proposal, &decision).await;
+        let outcome = self.make_approved(proposal, &decision, unfinished).await;
         self.remember(&decision.id, &outcome.content, false).await;
         Answered::new(decision.asked.name, outcome)
+    }
+
+    /// Tells what came of a decision that another request brought first, and records.
+    async fn answer_spent(&self, proposal: &Proposal, decision: Decision, mut unfinished: Unfinished) -> Answered {
+        unfinished.record = None;
+        let content = approval::elsewhere(&self.agent.store, &decision.id, Instant::from_std(proposal.deadline)).await;
+        let record = CallRecord { error: Some(IS_SPENT.to_owned()), ..about(proposal, &decision) };
+        Answered { name: decision.asked.name, record, fate: Fate::Result(content) }
     }
 
     async fn remember(&self, id: &str, content: &str, dry_run: bool) {
@@ -216,32 +230,29 @@ impl Caller {
     }
 
     /// Makes the call that was approved, if its tool is what it was then and may be called still.
-    async fn make_approved(&self, mut proposal: Proposal, decision: &Decision) -> Outcome {
+    async fn make_approved(&self, mut proposal: Proposal, decision: &Decision, unfinished: Unfinished) -> Outcome {
         let Asked { server, tool, definition: hash, .. } = &decision.asked;
-        let refuse = |why: &str| self.recorded(execute::refused(&about(&proposal, decision), why.to_owned()));
+        let about = about(&proposal, decision);
+        let refuse = |unfinished: Unfinished, why: &str| unfinished.ends_with(execute::refused(&about, why.to_owned()));
         let catalog = self.toolbox.catalog().await;
         let is_it = |listed: &&Listed| *listed.definition.server == **server && listed.definition.name == *tool;
-        let Some(listed) = catalog.tools().iter().find(is_it) else { return refuse("Not called: the tool is not there any more.") };
+        let Some(listed) = catalog.tools().iter().find(is_it) else {
+            return refuse(unfinished, "Not called: the tool is not there any more.");
+        };
         let definition = &listed.definition;
         if definition.hash() != *hash || listed.withheld {
-            return refuse("Not called: the tool is not what it was when the user was asked.");
+            return refuse(unfinished, "Not called: the tool is not what it was when the user was asked.");
         }
         if listed.policy == Policy::Deny {
-            return refuse("Not called: the tool may not be called.");
+            return refuse(unfinished, "Not called: the tool may not be called.");
         }
         proposal.entry.description.clone_from(&definition.description);
         proposal.entry.schema = definition.schema.clone();
         proposal.entry.candidates = vec![Arc::clone(definition)];
         match self.choose(proposal).await {
-            Ok(chosen) => self.carry_out(chosen).await,
-            Err(outcome) => self.recorded(outcome),
+            Ok(chosen) => self.carry_out(chosen, unfinished).await,
+            Err(outcome) => unfinished.ends_with(outcome),
         }
-    }
-
-    /// A call that was not made, recorded.
-    fn recorded(&self, outcome: Outcome) -> Outcome {
-        self.agent.trace.call(&self.run, &outcome.record);
-        outcome
     }
 }
 
@@ -251,16 +262,30 @@ impl Answered {
     }
 }
 
-/// A call that is dropped before its end is recorded too.
-struct Unfinished<'a> {
-    caller: &'a Caller,
+/// A call that has no end yet. One that is dropped before its end is recorded too.
+struct Unfinished {
+    caller: Caller,
+    /// What is known of it; nothing once it is recorded.
     record: Option<CallRecord>,
 }
 
-impl Drop for Unfinished<'_> {
+impl Unfinished {
+    /// Records `outcome`.
+    fn ends_with(self, outcome: Outcome) -> Outcome {
+        self.ends_as(&outcome.record);
+        outcome
+    }
+
+    fn ends_as(mut self, record: &CallRecord) {
+        self.record = None;
+        self.caller.agent.trace.call(&self.caller.run, record);
+    }
+}
+
+impl Drop for Unfinished {
     fn drop(&mut self) {
         if let Some(record) = self.record.take() {
-            let record = CallRecord { error: Some(CANCELLED.to_owned()), executed: true, ..record };
+            let record = CallRecord { error: Some(CANCELLED.to_owned()), ..record };
             self.caller.agent.trace.call(&self.caller.run, &record);
         }
     }
@@ -273,10 +298,6 @@ pub(super) fn entry_of(asked: &Asked) -> Entry {
 
 fn cut_off(begun: &CallRecord) -> Outcome {
     execute::refused(&CallRecord { executed: true, ..begun.clone() }, OUT_OF_TIME.to_owned())
-}
-
-fn closed(chosen: &Chosen) -> Outcome {
-    execute::refused(&begun(chosen), format!("{} may not be called here.", chosen.proposal.entry.name))
 }
 
 /// What is known of a call that is about to be made.

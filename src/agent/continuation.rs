@@ -59,8 +59,8 @@ pub(super) struct Mark<'a> {
 pub(super) const PREFIX: &str = "call_tg";
 const RECORD_LENGTH: usize = 16;
 
-/// The largest record that is kept: as many results as a run may have, at their longest, twice over.
-const RECORD_BYTES_MAX: usize = 4 << 20;
+/// The largest record that is kept: as long as a whole request may be by default. What is longer comes back in none.
+const RECORD_BYTES_MAX: usize = 16 << 20;
 
 /// An id for a record.
 pub(super) fn new_record() -> String {

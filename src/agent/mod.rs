@@ -13,6 +13,8 @@ mod turn;
 
 mod calls;
 
+mod choice;
+
 mod limits;
 
 mod repeats;
@@ -179,7 +181,7 @@ impl Agent {
     async fn restore(&self, job: &mut Job, attaches: bool) {
         let request = &mut job.request;
         let ttl = (!request.dry_run).then_some(self.0.config.session_ttl);
-        let reading = Reading { ttl, may_call: attaches && request.choices == 1 };
+        let reading = Reading { ttl, may_call: attaches && request.choices == 1, servers: &request.servers };
         let Some(restored) = restore::restore(&self.0.store, &request.messages, reading).await else { return };
         (job.is_restored, job.is_lost) = (true, restored.is_lost);
         if restored.is_lost {

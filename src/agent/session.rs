@@ -3,6 +3,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
 use crate::{chat::Request, store::Store, tools::Offer};
 
@@ -21,10 +22,14 @@ pub(super) struct Session {
     is_changed: bool,
 }
 
+/// The longest name of a conversation that is kept as it is: several UUIDs. Of a longer one its SHA-256 is.
+const KEY_BYTES_MAX: usize = 256;
+
 /// How a conversation is known: by what the client calls it, by its user, or by how it began.
 pub(super) fn key(request: &Request) -> String {
     let user = || request.field("user").and_then(|user| serde_json::from_slice::<String>(user).ok()).filter(|user| !user.is_empty());
-    request.session.clone().or_else(user).unwrap_or_else(|| format!("{:016x}", request.conversation()))
+    let key = request.session.clone().or_else(user).unwrap_or_else(|| format!("{:016x}", request.conversation()));
+    if key.len() > KEY_BYTES_MAX { Sha256::digest(key).iter().map(|byte| format!("{byte:02x}")).collect() } else { key }
 }
 
 impl Session {
@@ -49,9 +54,7 @@ impl Session {
 
     /// Notes which tools it is offered now.
     pub(super) fn offered(&mut self, offer: &Offer) {
-        let before = self.seen.len();
-        offer.remember_in(&mut self.seen);
-        self.is_changed |= self.seen.len() != before;
+        self.is_changed |= offer.remember_in(&mut self.seen);
     }
 
     /// Notes that `server` served it now.
@@ -84,6 +87,16 @@ mod tests {
         session.save(&store, "k", HOUR).await;
         let read = Session::load(&store, "k").await;
         assert_eq!(read.servers, ["a", "b"]);
+    }
+
+    #[test]
+    fn a_long_name_is_kept_as_its_digest() {
+        let key = |session: String| key(&Request { session: Some(session), ..Request::default() });
+        let (kept, long) = ("a".repeat(KEY_BYTES_MAX), "a".repeat(KEY_BYTES_MAX + 1));
+        assert_eq!(key(kept.clone()), kept);
+        assert_eq!(key(long.clone()).len(), 64);
+        assert_eq!(key(long.clone()), key(long.clone()));
+        assert_ne!(key(format!("{long}b")), key(format!("{long}c")));
     }
 
     #[tokio::test]

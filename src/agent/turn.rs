@@ -207,6 +207,11 @@ impl Turn {
         Mark { record, place, is_asked }.id()
     }
 
+    /// Sees to it that there is a record.
+    pub(super) fn begin_record(&mut self) {
+        self.record.get_or_insert_with(continuation::new_record);
+    }
+
     /// The record that the client's calls belong to, if it saw an id that names one.
     pub(super) fn record(&self) -> Option<&str> {
         self.record.as_deref()

@@ -1,9 +1,8 @@
 //! A run of several turns: ask the model, run the tools that it calls, tell it what came of them, and ask again.
 
-use std::{pin::pin, sync::Arc};
+use std::{collections::HashSet, pin::pin, sync::Arc};
 
 use async_stream::try_stream;
-use bytes::Bytes;
 use futures_core::Stream;
 use futures_util::StreamExt;
 use serde_json::{Map, Value};
@@ -11,8 +10,9 @@ use tokio::sync::mpsc;
 
 use super::{
     Inner, Job,
-    approval::{self, Asked, Decision},
+    approval::{self, Decision},
     calls::{Answered, Caller, Fate, Step, Work, content, entry_of},
+    choice::{choose, relax},
     continuation::{Answer, Record},
     error::Error,
     limits::{LAST_WORDS, Limits},
@@ -58,6 +58,9 @@ const PROGRESS_WAITING_MAX: usize = 32;
 
 /// What is said in the report where the store has lost something.
 const IS_LOST: &str = "What toolgate did behind an earlier call of this conversation is lost: the run goes on with what is visible.";
+/// What is said in the report where what stands behind the answer cannot be kept.
+const IS_TOO_LONG: &str = "What toolgate did behind this answer is too long to be kept: calls that need an approval are left out of it, and \
+                           the next request goes on with what is visible.";
 
 impl Turns {
     pub(super) fn new(agent: Arc<Inner>, toolbox: Arc<Toolbox>, job: Job, guardrails: Guardrails) -> Self {
@@ -91,6 +94,7 @@ impl Turns {
             while let Some(step) = steps.next().await {
                 yield self.hear(step);
             }
+            self.save().await;
             self.tell_decided();
             loop {
                 let mut events = pin!(self.ask());
@@ -111,6 +115,7 @@ impl Turns {
                     while let Some(step) = steps.next().await {
                         yield self.hear(step);
                     }
+                    self.save().await;
                     if !turn.has_clients_calls() && !self.asks() {
                         self.append(&turn);
                         continue;
@@ -179,7 +184,6 @@ impl Turns {
         self.usage += turn.usage;
         self.limits.spend(turn.usage);
         if let Some(mut report) = turn.report.take() {
-            self.caller.agent.trace.attempts(&self.caller.run, &report);
             // The client's messages are mended anew in every turn.
             report.history.retain(|change| !self.report.history.contains(change));
             self.report.add(report);
@@ -192,6 +196,9 @@ impl Turns {
         match event {
             Ok(event) => Ok(Some(event)),
             Err(inference::Error::RetriesExhausted { report, .. }) if turn.has_own_calls() && !turn.has_clients_calls() => {
+                // What the last attempt cost is told nowhere else.
+                turn.usage = Usage::default();
+                report.attempts.iter().for_each(|attempt| turn.usage += attempt.usage);
                 turn.report = Some(Report { guardrail: Guardrail::Nudged, ..report });
                 Ok(None)
             }
@@ -201,9 +208,6 @@ impl Turns {
 
     /// What the run fails with.
     fn failed(&self, error: inference::Error) -> Error {
-        if let inference::Error::RetriesExhausted { report, .. } = &error {
-            self.caller.agent.trace.attempts(&self.caller.run, report);
-        }
         Error::new(error, self.limits.turns(), &self.report)
     }
 
@@ -211,7 +215,14 @@ impl Turns {
     fn execute(&mut self, turn: &Turn) -> impl Stream<Item = Step> + Send + use<> {
         let (progress, heard) = mpsc::channel(PROGRESS_WAITING_MAX);
         let own = turn.calls.iter().filter(|(_, owner)| *owner == Owner::Own);
-        let calls = own.map(|(call, _)| self.work(call, &progress)).collect();
+        let mut calls: Vec<Work> = own.map(|(call, _)| self.work(call, &progress)).collect();
+        let mut met = HashSet::new();
+        for work in &mut calls {
+            // Of several calls of one tool the first is told its schema.
+            if let Work::Proposed(proposal) = work {
+                proposal.was_corrected |= !met.insert(proposal.entry.name.clone());
+            }
+        }
         self.caller.deal_with(calls, heard)
     }
 
@@ -301,27 +312,53 @@ impl Turns {
         let mut asked = Vec::new();
         for (place, (_, answer)) in answers.iter().enumerate() {
             if let Answer::Asked(call) = answer {
-                asked.push((place, call.shown(turn.mark(place, true))));
+                asked.push((place, call.shown(turn.mark(place, true), |name| self.is_clients(name))));
             }
         }
         let ids: Vec<String> = asked.iter().map(|(_, call)| call.id.clone()).collect();
-        let events = turn.end(self.usage, asked, marks);
-        let ttl = agent.config.session_ttl;
+        if marks && turn.has_clients_calls() {
+            turn.begin_record();
+        }
         if let Some(id) = turn.record() {
-            let calls: Vec<Call> = turn.calls.iter().map(|(call, _)| call.clone()).collect();
-            let assistant = transcript::assistant(&turn.content, &turn.reasoning, &calls);
-            if let Some(record) = Record::new(self.transcript.as_ref(), assistant, answers) {
-                record.save(&agent.store, id, ttl).await;
-            }
-            for id in ids {
-                approval::open(&agent.store, &id, ttl).await;
+            if self.keep(&turn, id, answers).await {
+                for id in ids {
+                    approval::open(&agent.store, &id, agent.config.session_ttl).await;
+                }
+            } else {
+                // What could not be made when it is approved is not asked about.
+                asked.clear();
+                self.report.notes.push(IS_TOO_LONG.to_owned());
             }
         }
-        if !self.request.dry_run {
-            self.session.save(&agent.store, &self.session_key, ttl).await;
-        }
+        let events = turn.end(self.usage, asked, marks);
+        self.save().await;
         let settled = Event::Settled(std::mem::take(&mut self.report));
         std::iter::once(settled).chain(events).collect()
+    }
+
+    /// Keeps what the client does not see of the last turn. Whether it could be.
+    async fn keep(&self, turn: &Turn, id: &str, answers: Vec<(Call, Answer)>) -> bool {
+        let agent = &self.caller.agent;
+        let calls: Vec<Call> = turn.calls.iter().map(|(call, _)| call.clone()).collect();
+        let assistant = transcript::assistant(&turn.content, &turn.reasoning, &calls);
+        match Record::new(self.transcript.as_ref(), assistant, answers) {
+            Some(record) => record.save(&agent.store, id, agent.config.session_ttl).await,
+            None => false,
+        }
+    }
+
+    /// Remembers the conversation as it is now: what fails later forgets nothing. A rehearsal leaves no trace.
+    async fn save(&mut self) {
+        let agent = &self.caller.agent;
+        // Without tools there is nothing to remember, and no key for it.
+        if !self.request.dry_run && !self.session_key.is_empty() {
+            self.session.save(&agent.store, &self.session_key, agent.config.session_ttl).await;
+        }
+    }
+
+    /// Whether the client has a tool of this `name`.
+    fn is_clients(&self, name: &str) -> bool {
+        self.offer.find(name).is_none() && self.request.tools.iter().any(|tool| tool.name == name)
     }
 
     /// Each call of the turn, and who answers it.
@@ -344,7 +381,7 @@ impl Fate {
     fn into_content(self) -> String {
         match self {
             Self::Result(content) => content,
-            Self::Asked(asked) => content(&format!("{} waits for an approval.", Asked::shown(&asked, String::new()).name)),
+            Self::Asked(asked) => content(&format!("{} waits for an approval.", asked.name)),
         }
     }
 }
@@ -352,31 +389,4 @@ impl Fate {
 /// What is called with `arguments`; nothing is an empty object.
 fn arguments(arguments: &str) -> Result<Map<String, Value>, serde_json::Error> {
     if arguments.trim().is_empty() { Ok(Map::new()) } else { serde_json::from_str(arguments) }
-}
-
-/// Puts `choice` in the place of what the client asked.
-fn choose(request: &mut Request, choice: ToolChoice, json: &'static str) {
-    request.tool_choice = choice;
-    request.set_field("tool_choice", Bytes::from_static(json.as_bytes()));
-}
-
-/// What was required was done: required again, it would be done for ever.
-fn relax(request: &mut Request) {
-    match request.tool_choice {
-        ToolChoice::Required | ToolChoice::Named(_) => choose(request, ToolChoice::Auto, "\"auto\""),
-        ToolChoice::Other => {
-            let given = request.field("tool_choice").and_then(|json| serde_json::from_slice::<Value>(json).ok());
-            if let Some(eased) = given.and_then(eased) {
-                request.set_field("tool_choice", eased.to_string().into());
-            }
-        }
-        ToolChoice::Auto | ToolChoice::None => {}
-    }
-}
-
-/// A choice among some tools of which one is due, with none due; `None` where none is.
-fn eased(mut choice: Value) -> Option<Value> {
-    let mode = choice.pointer_mut("/allowed_tools/mode").filter(|mode| **mode == "required")?;
-    *mode = "auto".into();
-    Some(choice)
 }

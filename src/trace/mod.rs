@@ -26,10 +26,7 @@ use tokio::sync::oneshot;
 pub use self::config::{Config, Sink};
 pub use self::turn::{Run, Turn};
 use self::{line::Line, metrics::Metrics};
-use crate::{
-    chat::{CallRecord, Report},
-    secret::Secret,
-};
+use crate::{chat::CallRecord, secret::Secret};
 
 /// Takes records. Cloning it shares the file; without one it takes nothing.
 #[derive(Debug, Clone, Default)]
@@ -103,11 +100,6 @@ impl Recorder {
         }
         let arguments = record.arguments.as_ref().filter(|_| self.is_verbose()).and_then(|arguments| to_raw_value(arguments).ok());
         self.send(line::call(run, record, arguments.as_deref()));
-    }
-
-    /// Takes the end of one turn of `run`. Its attempts were taken as they were made, see [`Self::turn`].
-    pub fn attempts(&self, run: &Run, report: &Report) {
-        tracing::trace!(request_id = run.request_id, attempts = report.attempts.len(), "turn");
     }
 
     /// The counts of what was recorded, and of more.

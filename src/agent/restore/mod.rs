@@ -1,7 +1,8 @@
 //! What the client holds of a conversation, with what it does not see put back in its place.
 //!
 //! An assistant message whose calls belong to a record becomes the turns of that record, results included; the client's own results go
-//! where their calls are. A message whose record is gone stays as it is.
+//! where their calls are. A message whose record is gone stays as it is. What the client decided is acted upon at the end of the history
+//! alone: where the assistant spoke since, it was acted upon then.
 
 use std::{
     borrow::Cow,
@@ -14,12 +15,13 @@ use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
 use super::{
-    approval::{self, Decision, State},
+    approval::{self, Decision, State, Verdict},
     calls::content,
     continuation::{Answer, Mark, PREFIX, Record},
     transcript::{self, words},
 };
 use crate::{
+    chat::Servers,
     store::Store,
     wire::object::{Object, array, elements, encoded},
 };
@@ -44,15 +46,24 @@ enum Piece {
 
 /// How a history is read.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Reading {
+pub(super) struct Reading<'a> {
     /// How long what was found is kept from now on; as long as before where nothing is to be touched.
     pub(super) ttl: Option<Duration>,
     /// Whether approved calls may be made.
     pub(super) may_call: bool,
+    /// On which servers.
+    pub(super) servers: &'a Servers,
+}
+
+impl Reading<'_> {
+    fn allows(&self, server: &str) -> bool {
+        let is_named = || matches!(self.servers, Servers::Only(ids) if ids.iter().any(|id| id == server));
+        self.may_call && (*self.servers == Servers::Attached || is_named())
+    }
 }
 
 /// `messages` with what is kept of them in `store`; `None` when they have no part in anything that was kept.
-pub(super) async fn restore(store: &Store, messages: &Bytes, reading: Reading) -> Option<Restored> {
+pub(super) async fn restore(store: &Store, messages: &Bytes, reading: Reading<'_>) -> Option<Restored> {
     let text = std::str::from_utf8(messages).ok().filter(|text| text.contains(PREFIX))?;
     let list = elements(text)?;
     let heads: Vec<Head<'_>> = list.iter().map(|raw| serde_json::from_str(raw).unwrap_or_default()).collect();
@@ -89,7 +100,7 @@ impl Restored {
         let message = |piece: &Piece| match piece {
             Piece::Message(message) => message.clone(),
             Piece::Decision(decision) => {
-                transcript::result(&decision.call_id, &contents.next().unwrap_or_else(|| content(approval::IS_OVER)))
+                transcript::result(&decision.call_id, &contents.next().unwrap_or_else(|| content(approval::IS_UNKNOWN)))
             }
         };
         let messages: Vec<String> = self.pieces.iter().map(message).collect();
@@ -97,18 +108,49 @@ impl Restored {
     }
 
     /// Tells of the decisions what is known of them already.
-    async fn settle(&mut self, store: &Store, reading: Reading) {
-        for piece in &mut self.pieces {
+    async fn settle(&mut self, store: &Store, reading: Reading<'_>) {
+        let last_words = self.pieces.iter().rposition(Piece::is_assistants).unwrap_or_default();
+        for (place, piece) in self.pieces.iter_mut().enumerate() {
             let Piece::Decision(decision) = piece else { continue };
-            let known = match approval::state(store, &decision.id).await {
-                Some(State::Over(content)) => Some(content),
-                Some(State::Running) | None if !reading.may_call => Some(content(approval::IS_OFF)),
-                Some(State::Running) | None => None,
-            };
-            if let Some(content) = known {
+            if let Some(content) = known(store, decision, reading, place < last_words).await {
                 *piece = Piece::Message(transcript::result(&decision.call_id, &content));
             }
         }
+    }
+}
+
+impl Piece {
+    fn is_assistants(&self) -> bool {
+        let Self::Message(message) = self else { return false };
+        serde_json::from_str::<Head<'_>>(message).is_ok_and(|head| head.role == "assistant")
+    }
+}
+
+/// What the model is told of `decision`, `None` where that is to be found out. One that `is_past` was acted upon before the assistant spoke
+/// the last time.
+async fn known(store: &Store, decision: &Decision, reading: Reading<'_>, is_past: bool) -> Option<String> {
+    let may_call = reading.allows(&decision.asked.server) && !is_past;
+    match approval::state(store, &decision.id).await {
+        Some(State::Over(content)) => {
+            // It is told as long as the record is.
+            if let Some(ttl) = reading.ttl {
+                approval::note(store, &decision.id, &State::Over(content.clone()), ttl).await;
+            }
+            Some(content)
+        }
+        // Another request may be making it, or about to note so: that is waited for.
+        Some(State::Running) | None if may_call => None,
+        None if approval::is_open(store, &decision.id).await => Some(content(if is_past { approval::IS_OVER } else { approval::IS_OFF })),
+        Some(State::Running) => Some(content(approval::IS_UNKNOWN)),
+        None => Some(forgotten(&decision.words)),
+    }
+}
+
+/// What the model is told of a decision of which nothing is known but the client's `words`.
+fn forgotten(words: &str) -> String {
+    match approval::verdict(words) {
+        Verdict::Approve => content(approval::IS_UNKNOWN),
+        Verdict::Refuse(why) => content(&why),
     }
 }
 
@@ -201,8 +243,7 @@ impl<'a> Weaving<'a> {
                 open.answers.entry(mark.place).or_insert_with(|| (raw, head.words()));
             }
             (_, Some(mark)) if mark.is_asked && !self.records.contains_key(mark.record) => {
-                let over = with(raw, "content", content(approval::IS_OVER));
-                self.push(over);
+                self.push(with(raw, "content", forgotten(&head.words())));
             }
             (Some(open), _) => open.others.push(raw),
             (None, _) => self.push(raw.to_owned()),

@@ -4,14 +4,14 @@ use serde_json::{Map, json};
 
 use super::*;
 use crate::{
-    agent::approval::{Asked, IS_OVER},
+    agent::approval::{Asked, IS_OFF, IS_OVER, IS_UNKNOWN},
     agent::continuation::new_record,
     chat::Call,
     store,
 };
 
 const MINUTE: Duration = Duration::from_secs(60);
-const READING: Reading = Reading { ttl: Some(MINUTE), may_call: true };
+const READING: Reading<'static> = Reading { ttl: Some(MINUTE), may_call: true, servers: &Servers::Attached };
 
 fn call(id: &str, name: &str) -> Call {
     Call { id: id.to_owned(), name: name.to_owned(), arguments: "{}".to_owned() }
@@ -122,13 +122,14 @@ async fn a_client_that_shows_each_call_apart_is_understood() {
 #[tokio::test]
 async fn what_is_lost_stays_as_it_is() {
     let store = empty();
-    let (a, b) = (id("0123456789abcdef", 1, false), id("0123456789abcdef", 2, true));
-    let history = json!([shown(&[&a, &b]), result(&a, "ra"), result(&b, "approve")]);
+    let (a, b, c) = (id("0123456789abcdef", 1, false), id("0123456789abcdef", 2, true), id("0123456789abcdef", 3, true));
+    let history = json!([shown(&[&a, &b, &c]), result(&a, "ra"), result(&b, "approve"), result(&c, "deny")]);
     let restored = restored(&store, history).await.unwrap();
     assert!(restored.is_lost && restored.decisions().next().is_none(), "nothing is run");
     let lines = outline(&restored.messages([]));
     assert_eq!(lines[1], format!("tool {a} ra"));
-    assert_eq!(lines[2], format!("tool {b} {IS_OVER}"));
+    assert_eq!(lines[2], format!("tool {b} {IS_UNKNOWN}"));
+    assert_eq!(lines[3], format!("tool {c} Not called: the user denied it."));
 }
 
 #[tokio::test]
@@ -155,11 +156,52 @@ async fn a_decision_waits_until_something_came_of_it() {
     let expected = ["assistant  Looking.", "assistant m0,m1 Both.", "tool m0 gone", "tool m1 h"];
     assert_eq!(told(&waiting, "gone"), expected);
 
+    approval::open(&store, &a, MINUTE).await;
     let off = restore(&store, &history.to_string().into(), Reading { may_call: false, ..READING }).await.unwrap();
     assert!(off.decisions().next().is_none());
+    assert_eq!(outline(&off.messages([]))[2], format!("tool m0 {IS_OFF}"));
+    for (server, expected) in [("fs", 1), ("other", 0)] {
+        let servers = &Servers::Only(vec![server.to_owned()]);
+        let narrowed = restore(&store, &history.to_string().into(), Reading { servers, ..READING }).await.unwrap();
+        assert_eq!(narrowed.decisions().count(), expected, "{server}");
+    }
 
     approval::note(&store, &a, &State::Over("\"done\"".to_owned()), MINUTE).await;
     let known = restored(&store, history).await.unwrap();
     assert!(known.decisions().next().is_none(), "it is not decided again");
     assert_eq!(outline(&known.messages([]))[2], "tool m0 done");
+}
+
+#[tokio::test]
+async fn a_decision_of_the_past_runs_nothing() {
+    let store = empty();
+    let record = record(&store, vec![Answer::Asked(Box::new(asked())), Answer::Asked(Box::new(asked()))]).await;
+    let (a, b) = (id(&record, 0, true), id(&record, 1, true));
+    let said = json!({"role": "assistant", "content": "It is done."});
+    let history = |words: &str| json!([shown(&[&a, &b]), result(&a, words), result(&b, words), said]);
+    approval::open(&store, &a, MINUTE).await;
+    let past = restored(&store, history("approve")).await.unwrap();
+    assert!(past.decisions().next().is_none());
+    let lines = outline(&past.messages([]));
+    assert_eq!(lines[2..4], [format!("tool m0 {IS_OVER}"), format!("tool m1 {IS_UNKNOWN}")]);
+    assert!(approval::take(&store, &a).await, "it is not spent by that");
+    approval::note(&store, &a, &State::Running, MINUTE).await;
+    let lines = outline(&restored(&store, history("approve")).await.unwrap().messages([]));
+    assert_eq!(lines[2], format!("tool m0 {IS_UNKNOWN}"));
+    let denied = outline(&restored(&store, history("deny")).await.unwrap().messages([]));
+    assert_eq!(denied[3], "tool m1 Not called: the user denied it.");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_came_of_a_decision_is_known_as_long_as_its_record() {
+    let store = empty();
+    let record = record(&store, vec![Answer::Asked(Box::new(asked()))]).await;
+    let a = id(&record, 0, true);
+    approval::note(&store, &a, &State::Over("\"done\"".to_owned()), MINUTE).await;
+    let history = json!([shown(&[&a]), result(&a, "approve")]);
+    for _ in 0..3 {
+        tokio::time::advance(MINUTE * 3 / 4).await;
+        let known = restored(&store, history.clone()).await.unwrap();
+        assert_eq!(outline(&known.messages([]))[2], "tool m0 done");
+    }
 }

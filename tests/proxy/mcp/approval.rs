@@ -76,7 +76,7 @@ async fn an_approval_whose_call_is_lost_runs_nothing() {
     let other = Bench::with([done()], tools(), asking).await;
     let answer = other.proxy.ask(&follow(&chat(), &message, &["approve"])).await;
     assert_eq!((answer.content().as_str(), answer.header("x-toolgate-continuation")), ("Done.", "lost"));
-    assert!(other.outline(0)[2].contains("the approval is over"), "{:?}", other.outline(0));
+    assert!(other.outline(0)[2].contains("not known whether it was made"), "{:?}", other.outline(0));
     assert_eq!(other.calls(), 0);
 }
 
@@ -149,4 +149,29 @@ async fn a_decision_in_a_rehearsal_spends_nothing() {
     assert_eq!((&answer["toolgate"]["calls"][0]["dry_run"], bench.calls()), (&json!(true), 0), "{answer}");
     bench.proxy.ask(&request).await;
     assert_eq!(bench.calls(), 1);
+}
+
+#[tokio::test]
+async fn who_denies_what_is_being_made_is_told_what_came_of_it() {
+    let slow = json!([changing("change", json!({"delay": 0.5}))]);
+    let bench = Bench::with([change(), done()], slow, asking).await;
+    let message = bench.proxy.ask(&chat()).await.message();
+    let [approve, deny] = ["approve", "deny"].map(|said| follow(&chat(), &message, &[said]));
+    let later = async {
+        tokio::time::sleep(std::time::Duration::from_millis(150)).await;
+        bench.proxy.ask(&deny).await
+    };
+    tokio::join!(bench.proxy.ask(&approve), later);
+    assert_eq!(bench.calls(), 1);
+    for request in 1..=2 {
+        assert_eq!(bench.outline(request)[2], r#"tool call_1 change {"q": "a"}"#, "nobody is told that it was not made");
+    }
+}
+
+#[tokio::test]
+async fn what_the_user_said_is_for_the_model_alone() {
+    let (bench, message) = asked([change(), done()]).await;
+    let answer = explained(&bench, &follow(&chat(), &message, &["my secret plan"])).await;
+    assert!(bench.outline(1)[2].contains("my secret plan"));
+    assert!(!answer.text().contains("my secret plan"), "{}", answer.text());
 }

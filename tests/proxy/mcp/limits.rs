@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use toolgate::config::Config;
+use toolgate::{config::Config, inference::ToolArguments, trace::Sink};
 
-use super::bench::{Bench, changing, done, explained, lookup, reading, tools};
+use super::bench::{Bench, changing, done, eventually, explained, lookup, reading, streamed, tools};
 use crate::harness::{Answer, Reply, chat};
 
 fn nth(n: usize) -> Reply {
@@ -116,4 +116,54 @@ async fn results_are_in_the_order_of_the_calls_and_so_many_run_at_once() {
     let results: Vec<String> = expected.iter().enumerate().map(|(n, result)| format!("tool call_{} {result}", n + 1)).collect();
     assert_eq!(read, results);
     assert!(bench.count("calls 2") > 0 && bench.count("calls 3") == 0, "two at once, and no more");
+}
+
+#[tokio::test]
+async fn a_schema_is_told_once_in_full_in_one_reply_too() {
+    let calls = [("lookup", r#"{"q":7}"#), ("lookup", r#"{"q":8}"#)];
+    let bench = Bench::with([Reply::calls(&calls), lookup(), done()], tools(), |_| {}).await;
+    bench.proxy.ask_with(&chat(), &[("x-toolgate-disable", "all")]).await;
+    let told: Vec<bool> = bench.outline(1)[2..].iter().map(|line| line.contains("JSON schema")).collect();
+    assert_eq!(told, [true, false], "{:?}", bench.outline(1));
+}
+
+#[tokio::test]
+async fn a_call_that_waits_when_the_client_leaves_is_recorded_too() {
+    let path = std::env::temp_dir().join(format!("toolgate-waiting-{}.jsonl", std::process::id()));
+    let _ = std::fs::remove_file(&path);
+    let calls = [("lookup", r#"{"q":"1"}"#), ("lookup", r#"{"q":"2"}"#), ("nobodys", "{}")];
+    let slow = json!([reading("lookup", json!({"delay": 30}))]);
+    let bench = Bench::with([Reply::calls(&calls)], slow, |config| {
+        config.agent.parallel_max = 1;
+        config.trace.sink = Sink::File(path.clone());
+    })
+    .await;
+    let request = chat();
+    let asking = bench.proxy.ask_with(&request, &[("x-toolgate-disable", "all")]);
+    tokio::select! {
+        answer = asking => panic!("{}", answer.text()),
+        () = eventually("the first call is not made", || bench.calls() == 1) => {}
+    }
+    let traced = || -> Vec<Value> {
+        let text = std::fs::read_to_string(&path).unwrap_or_default();
+        let lines = text.lines().filter_map(|line| serde_json::from_str(line).ok());
+        lines.filter(|line: &Value| line["tool"].is_string()).collect()
+    };
+    eventually("not all are recorded", || traced().len() == 3).await;
+    let mut errors: Vec<String> = traced().iter().map(|line| line["error"].as_str().unwrap_or_default().to_owned()).collect();
+    errors.sort();
+    assert!(errors.iter().all(|error| error.starts_with("cancelled")), "{errors:?}");
+    let _ = std::fs::remove_file(&path);
+}
+
+#[tokio::test]
+async fn what_a_wrong_live_call_cost_counts() {
+    let replies = [Reply::call("lookup", r#"{"q":7}"#).costing([90, 20, 0]), Reply::text("Enough.")];
+    let bench = Bench::with(replies, tools(), |config| {
+        config.inference.tool_arguments = ToolArguments::Live;
+        config.agent.tokens_max = 100;
+    })
+    .await;
+    bench.proxy.ask(&streamed(chat())).await;
+    assert!(bench.outline(1).last().unwrap().starts_with("user No more tools can be called"), "{:?}", bench.outline(1));
 }
