@@ -149,6 +149,22 @@ async fn a_wrong_call_is_a_line_unless_it_is_the_clients() {
 }
 
 #[tokio::test]
+async fn what_is_wrong_with_arguments_is_told_with_them_only() {
+    let rejected =
+        Rejected { tool: "read".to_owned(), arguments: "{}".to_owned(), is_unknown: false, error: "\"hunter2\" is wrong".to_owned() };
+    let note =
+        Attempt { fault: Some(Fault::Arguments), detail: Some("hunter2".to_owned()), rejected: vec![rejected], ..Attempt::default() };
+    for (is_verbose, quoted) in [(false, 0), (true, 2)] {
+        let traced = traced("quoted", |config| config.is_verbose = is_verbose);
+        let mut turn = traced.turn(1);
+        turn.ask();
+        turn.end(Some(&note), None, true);
+        let lines = traced.lines().await;
+        assert_eq!(lines.iter().filter(|line| line["error"].as_str().unwrap().contains("hunter2")).count(), quoted, "{lines:?}");
+    }
+}
+
+#[tokio::test]
 async fn arguments_are_told_by_a_verbose_trace_up_to_a_length() {
     let traced = traced("verbose", |config| config.is_verbose = true);
     traced.call(&record());

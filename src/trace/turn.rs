@@ -14,7 +14,7 @@ use crate::{
         CallRecord, Request,
         call::{NO_SERVER, Rejected},
         canonical::arguments_hash,
-        report::Attempt,
+        report::{Attempt, Fault},
     },
     secret::Secret,
 };
@@ -66,6 +66,8 @@ pub struct Turn {
 
 /// What is said of an attempt that was given up because nobody waits for it any more.
 const CANCELLED: &str = "cancelled";
+/// What is said of arguments that were wrong where arguments are not to be told.
+const WRONG_ARGUMENTS: &str = "the arguments do not fit the tool's schema";
 /// The selection rule of a tool that nobody has.
 const NO_CANDIDATE: &str = "no-candidate";
 
@@ -90,7 +92,9 @@ impl Turn {
         for call in note.map(|note| note.rejected.as_slice()).unwrap_or_default() {
             self.reject(call, asks_again);
         }
-        self.tell(Told { note, error });
+        // What is wrong with arguments is told with the values that are.
+        let quotes = note.is_some_and(|note| note.fault == Some(Fault::Arguments)) && !self.recorder.is_verbose();
+        self.tell(Told { note, error: error.or(quotes.then_some(WRONG_ARGUMENTS)) });
     }
 
     /// Takes a call that was wrong and not run. With `is_told`, the model was told so.
@@ -110,7 +114,7 @@ impl Turn {
             arguments: Some(arguments),
             dry_run: self.run.dry_run,
             selection_rule: if call.is_unknown { NO_CANDIDATE } else { "" },
-            error: Some(call.error.clone()),
+            error: Some(if call.is_unknown || self.recorder.is_verbose() { call.error.clone() } else { WRONG_ARGUMENTS.to_owned() }),
             corrective_retry: is_told,
             ..CallRecord::default()
         };

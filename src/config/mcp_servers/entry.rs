@@ -10,7 +10,10 @@ use serde_json::{Map, Value};
 
 use crate::{
     secret::Template,
-    tools::config::{Server, Transport, Variables},
+    tools::{
+        config::{Server, Transport, Variables},
+        mcp,
+    },
 };
 
 /// A server's settings as they are written.
@@ -255,27 +258,12 @@ fn is_url(text: &str) -> Result<(), String> {
     }
 }
 
-/// Headers that belong to the transport, whatever a file says.
-const RESERVED: [&str; 11] = [
-    "accept",
-    "connection",
-    "content-length",
-    "content-type",
-    "host",
-    "last-event-id",
-    "mcp-method",
-    "mcp-name",
-    "mcp-protocol-version",
-    "mcp-session-id",
-    "transfer-encoding",
-];
-
 fn header_name(name: &str, seen: &[String]) -> Result<(), String> {
     let lower = name.to_lowercase();
     if name.parse::<HeaderName>().is_err() {
         return Err("is no name of a header".to_owned());
     }
-    if RESERVED.contains(&lower.as_str()) {
+    if mcp::RESERVED_HEADERS.contains(&lower.as_str()) {
         return Err("is a header that toolgate sets itself".to_owned());
     }
     if seen.contains(&lower) { Err("is there twice".to_owned()) } else { Ok(()) }

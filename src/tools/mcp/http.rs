@@ -29,7 +29,7 @@ use rmcp::{
 use sse_stream::Sse;
 
 use super::{
-    Error, Limits, address,
+    Error, Limits, RESERVED_HEADERS, address,
     answer::{Answer, Reading, chain, filled_in, unknown_method},
     error::FORBIDDEN,
     status::Status,
@@ -78,20 +78,6 @@ const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const EITHER: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
 const OWN_NAME: HeaderValue = HeaderValue::from_static(concat!("toolgate/", env!("CARGO_PKG_VERSION")));
-/// What the protocol or HTTP itself fills in.
-const RESERVED: [&str; 11] = [
-    "accept",
-    "connection",
-    "content-length",
-    "content-type",
-    "host",
-    "last-event-id",
-    "mcp-method",
-    "mcp-name",
-    "mcp-protocol-version",
-    "mcp-session-id",
-    "transfer-encoding",
-];
 
 /// The way to `server`, and what is known of it later. Nothing is sent before the transport is used.
 pub(super) fn transport(
@@ -143,7 +129,7 @@ pub(super) fn lifecycle() -> ClientLifecycleMode {
 
 fn header_name(name: &str) -> Result<HeaderName, Error> {
     let parsed: HeaderName = name.parse().map_err(|_| Error::Unreachable(format!("`{name}` is no name of a header")))?;
-    if RESERVED.contains(&parsed.as_str()) {
+    if RESERVED_HEADERS.contains(&parsed.as_str()) {
         return Err(Error::Unreachable(format!("the header `{name}` is not for the configuration to set")));
     }
     Ok(parsed)

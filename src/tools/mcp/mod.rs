@@ -348,6 +348,21 @@ impl fmt::Debug for Connection {
     }
 }
 
+/// Headers that the protocol or HTTP itself fills in, whatever a configuration says. In lower case.
+pub const RESERVED_HEADERS: [&str; 11] = [
+    "accept",
+    "connection",
+    "content-length",
+    "content-type",
+    "host",
+    "last-event-id",
+    "mcp-method",
+    "mcp-name",
+    "mcp-protocol-version",
+    "mcp-session-id",
+    "transfer-encoding",
+];
+
 /// What is read of a server at most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
