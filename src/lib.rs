@@ -46,6 +46,7 @@ pub mod agent;
 pub mod api;
 pub mod app;
 pub mod backend;
+pub mod budget;
 pub mod chat;
 pub mod cli;
 pub mod config;

@@ -1,0 +1,80 @@
+//! How an operation of the ledger fails.
+
+use serde::{Deserialize, Serialize};
+
+/// A failure, split by what the caller does: take no for an answer, or call the ledger out of order.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// The ledger says no. Nothing was changed.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// The ledger cannot be read or written. Nothing was changed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// A store that fails, in its own words.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the ledger cannot be used: {0}")]
+pub struct StoreError(pub String);
+
+/// A no.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[error("{message}")]
+pub struct Refusal {
+    /// Which no.
+    pub code: Code,
+    /// The same for a person.
+    pub message: String,
+    /// The scope that says it, where one does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scope: Option<String>,
+}
+
+/// The codes of the protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
+pub enum Code {
+    /// The request is wrong.
+    InvalidRequest,
+    /// There is a budget, but in another unit.
+    UnitMismatch,
+    /// There is no such reservation, or no budget on the way.
+    NotFound,
+    /// Not enough is left.
+    BudgetExceeded,
+    /// The budget is frozen.
+    BudgetFrozen,
+    /// The budget is closed.
+    BudgetClosed,
+    /// More was used than may be owed.
+    OverdraftLimitExceeded,
+    /// Something is owed that may not be.
+    DebtOutstanding,
+    /// The reservation is settled.
+    ReservationFinalized,
+    /// The reservation's time is over.
+    ReservationExpired,
+    /// The key was used for something else.
+    IdempotencyMismatch,
+    /// The reservation was extended as often as it may be.
+    MaxExtensionsExceeded,
+}
+
+impl Refusal {
+    pub(super) fn new(code: Code, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), scope: None }
+    }
+
+    pub(super) fn at(scope: &str, code: Code) -> Self {
+        let why = match code {
+            Code::BudgetFrozen => "is frozen",
+            Code::BudgetClosed => "is closed",
+            Code::OverdraftLimitExceeded => "was used beyond its limit",
+            Code::DebtOutstanding => "is in debt",
+            Code::UnitMismatch => "counts other units",
+            _ => "does not have so much left",
+        };
+        Self { scope: Some(scope.to_owned()), ..Self::new(code, format!("The budget of {scope} {why}.")) }
+    }
+}

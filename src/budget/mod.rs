@@ -1,0 +1,13 @@
+//! May this still run, given all that was spent? A ledger of budgets: what a call may cost at most is reserved before it, what it did cost
+//! is committed after it.
+//!
+//! Amounts, scopes, checks and their order are those of the Cycles protocol 0.1.25 and its reference server.
+
+pub mod amount;
+pub mod ledger;
+pub mod store;
+pub mod subject;
+
+pub use self::amount::{Amount, Unit};
+pub use self::ledger::Ledger;
+pub use self::subject::Subject;

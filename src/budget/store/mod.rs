@@ -1,0 +1,3 @@
+//! Where the ledger is kept.
+
+pub mod memory;
