@@ -24,8 +24,8 @@ main() {
   unset "${!TOOLGATE_@}"
 
   work=$(mktemp -d)
-  # Nor must the servers of a file of the user's, or what was traced of them be found in the source tree.
-  export TOOLGATE_MCP_SERVERS= TOOLGATE_TRACE_SINK=$work/traces.jsonl
+  # Nor must the servers of a file of the user's.
+  export TOOLGATE_MCP_SERVERS=
   trap stop EXIT
   trap 'exit 130' INT
   trap 'exit 143' TERM
@@ -104,14 +104,16 @@ TOML
 # loops TOOLGATE DIRECT GUARDED: tools that toolgate runs, of an MCP server in the model server's process and of one of its own.
 loops() {
   local toolgate=$1 direct=$2 guarded=$3 ports http stdio
+  # Traced, as runs with tools are unless told otherwise, but not into the source tree.
+  local trace=("TOOLGATE_TRACE_SINK=$work/traces.jsonl")
   mapfile -t ports < <("$tools/freeport" 2)
   http=127.0.0.1:${ports[0]} stdio=127.0.0.1:${ports[1]}
   echo "{\"mcpServers\": {\"weather\": {\"url\": \"http://$direct/mcp\"}}}" >"$work/http.json"
   echo "{\"mcpServers\": {\"weather\": {\"command\": \"$tools/mocktool\"}}}" >"$work/stdio.json"
-  start toolgate-http env "TOOLGATE_MCP_SERVERS=$work/http.json" "TOOLGATE_BACKEND_URL=http://$direct" "TOOLGATE_LISTEN=$http" \
+  start toolgate-http env "TOOLGATE_MCP_SERVERS=$work/http.json" "${trace[@]}" "TOOLGATE_BACKEND_URL=http://$direct" "TOOLGATE_LISTEN=$http" \
     "$toolgate" serve
   await toolgate-http "$http" /health/live
-  start toolgate-stdio env "TOOLGATE_MCP_SERVERS=$work/stdio.json" "TOOLGATE_BACKEND_URL=http://$direct" "TOOLGATE_LISTEN=$stdio" \
+  start toolgate-stdio env "TOOLGATE_MCP_SERVERS=$work/stdio.json" "${trace[@]}" "TOOLGATE_BACKEND_URL=http://$direct" "TOOLGATE_LISTEN=$stdio" \
     "$toolgate" serve
   await toolgate-stdio "$stdio" /health/live
   measure "$tools/loops" "http://$direct" "http://$guarded" "http://$http" "http://$stdio"
