@@ -55,10 +55,10 @@ impl Run {
 }
 
 /// Takes the attempts at one turn: a model is asked, and asked again. Dropped while one is awaited, it tells that it was cancelled.
+/// One that takes nothing costs nothing: it has no recorder, since making one makes all its counts.
 #[derive(Debug, Default)]
 pub struct Turn {
-    recorder: Recorder,
-    run: Arc<Run>,
+    to: Option<(Recorder, Arc<Run>)>,
     number: usize,
     attempt: u32,
     asked: Option<Instant>,
@@ -73,7 +73,7 @@ const NO_CANDIDATE: &str = "no-candidate";
 
 impl Turn {
     pub(super) fn new(recorder: &Recorder, run: &Arc<Run>, number: usize) -> Self {
-        Self { recorder: recorder.clone(), run: Arc::clone(run), number, attempt: 0, asked: None }
+        Self { to: Some((recorder.clone(), Arc::clone(run))), number, attempt: 0, asked: None }
     }
 
     /// The model is asked.
@@ -93,13 +93,18 @@ impl Turn {
             self.reject(call, asks_again);
         }
         // What is wrong with arguments is told with the values that are.
-        let quotes = note.is_some_and(|note| note.fault == Some(Fault::Arguments)) && !self.recorder.is_verbose();
+        let quotes = note.is_some_and(|note| note.fault == Some(Fault::Arguments)) && !self.is_verbose();
         self.tell(Told { note, error: error.or(quotes.then_some(WRONG_ARGUMENTS)) });
+    }
+
+    fn is_verbose(&self) -> bool {
+        self.to.as_ref().is_some_and(|(recorder, _)| recorder.is_verbose())
     }
 
     /// Takes a call that was wrong and not run. With `is_told`, the model was told so.
     fn reject(&self, call: &Rejected, is_told: bool) {
-        if self.run.clients_tools.as_ref().is_none_or(|clients| clients.contains(&call.tool)) {
+        let Some((recorder, run)) = &self.to else { return };
+        if run.clients_tools.as_ref().is_none_or(|clients| clients.contains(&call.tool)) {
             return;
         }
         // What is no JSON is told as text.
@@ -112,20 +117,21 @@ impl Turn {
             tool: call.tool.clone(),
             arguments_hash: hash,
             arguments: Some(arguments),
-            dry_run: self.run.dry_run,
+            dry_run: run.dry_run,
             selection_rule: if call.is_unknown { NO_CANDIDATE } else { "" },
-            error: Some(if call.is_unknown || self.recorder.is_verbose() { call.error.clone() } else { WRONG_ARGUMENTS.to_owned() }),
+            error: Some(if call.is_unknown || recorder.is_verbose() { call.error.clone() } else { WRONG_ARGUMENTS.to_owned() }),
             corrective_retry: is_told,
             ..CallRecord::default()
         };
-        self.recorder.call(&self.run, &record);
+        recorder.call(run, &record);
     }
 
     fn tell(&mut self, told: Told<'_>) {
         let latency = self.elapsed();
-        if self.asked.take().is_some() && self.recorder.is_on() {
-            let line = line::attempt(&self.run, (self.number, self.attempt), ms(latency), told);
-            self.recorder.send(line);
+        if self.asked.take().is_some()
+            && let Some((recorder, run)) = self.to.as_ref().filter(|(recorder, _)| recorder.is_on())
+        {
+            recorder.send(line::attempt(run, (self.number, self.attempt), ms(latency), told));
         }
     }
 }
