@@ -18,12 +18,13 @@ use crate::{
     agent::Agent,
     backend::{Router, Slot, Target, target},
     config::Config,
+    glob,
     inference::Engine,
     resilience::tasks::Tasks,
     secret::Secret,
     server::{self, State},
     store::Store,
-    tools::{self, Toolbox, catalog::pins},
+    tools::{Toolbox, catalog::pins},
     trace::{self, Recorder},
 };
 
@@ -146,7 +147,7 @@ pub fn accept(config: &Config, pattern: &str) -> anyhow::Result<Vec<String>> {
     let Some(file) = &config.tools.pins else {
         bail!("mcp.pins is not set: without a file a change is accepted by starting anew");
     };
-    pins::accept(file, |name| tools::matches(pattern, name)).with_context(|| format!("accept in {}", file.display()))
+    pins::accept(file, |name| glob::matches(pattern, name)).with_context(|| format!("accept in {}", file.display()))
 }
 
 /// What is wrong with the backends, one sentence each.

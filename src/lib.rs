@@ -52,6 +52,7 @@ pub mod cli;
 pub mod config;
 #[cfg(fuzzing)]
 pub mod fuzzing;
+pub mod glob;
 pub mod inference;
 pub mod resilience;
 pub mod secret;

@@ -17,8 +17,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("workflow", &["chat"]),
     ("inference", &["budget", "context", "backend", "wire", "chat", "trace"]),
     ("context", &["chat"]),
-    ("tools", &["budget", "upstream", "resilience", "wire", "chat", "trace", "store", "secret"]),
-    ("budget", &["upstream", "resilience", "wire", "chat", "trace", "secret"]),
+    ("tools", &["budget", "upstream", "resilience", "wire", "chat", "trace", "store", "secret", "glob"]),
+    ("budget", &["upstream", "resilience", "wire", "chat", "trace", "secret", "glob"]),
     ("backend", &["upstream", "resilience", "wire", "chat", "trace", "secret"]),
     ("upstream", &["resilience", "secret"]),
     ("trace", &["chat", "secret"]),
@@ -27,6 +27,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("wire", &[]),
     ("resilience", &[]),
     ("secret", &[]),
+    ("glob", &[]),
 ];
 const MAX_LINES: usize = 400;
 const DUMPING_GROUNDS: &[&str] = &["util", "utils", "helper", "helpers", "common", "misc", "manager"];

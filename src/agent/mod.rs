@@ -44,6 +44,7 @@ use self::{
 };
 pub use crate::inference::Guardrails;
 use crate::{
+    budget::Account,
     chat::{Event, Problem, Report, Request, ToolChoice},
     inference::Engine,
     store::Store,
@@ -70,6 +71,8 @@ struct Inner {
 #[derive(Debug)]
 pub struct Job {
     request: Request,
+    /// Who asks.
+    account: Arc<Account>,
     offer: Offer,
     session: Session,
     session_key: String,
@@ -138,14 +141,15 @@ impl Agent {
         &self.0.trace
     }
 
-    /// `request` with the tools that are added to it, and with what the client does not see of its conversation. Fails when it asks for
-    /// servers that there are not, or wants a tool called that nobody offers.
-    pub async fn prepare(&self, request: Request) -> Result<Job, Problem> {
+    /// `request`, for which `account` answers, with the tools that are added to it, and with what the client does not see of its
+    /// conversation. Fails when it asks for servers that there are not, or wants a tool called that nobody offers.
+    pub async fn prepare(&self, request: Request, account: Arc<Account>) -> Result<Job, Problem> {
         if request.dry_run && request.choices != 1 {
             return Err(Problem::invalid("n", "A dry run gives one choice only: leave `n` out."));
         }
         let mut job = Job {
             request,
+            account,
             offer: Offer::default(),
             session: Session::default(),
             session_key: String::new(),

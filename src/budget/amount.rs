@@ -10,7 +10,7 @@ pub enum Unit {
     UsdMicrocents,
     /// Tokens that a model reads or writes.
     Tokens,
-    /// Whatever the operator sells.
+    /// Whatever the operator sells. toolgate's own gate takes one for each call of a model or a tool.
     Credits,
     /// How much harm could be done.
     RiskPoints,
@@ -31,7 +31,7 @@ impl Unit {
     }
 }
 
-/// So much of a unit, from 0 to 2^63 - 1.
+/// So much of a unit, from 0 to [`AMOUNT_MAX`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Amount {
     /// What is counted.
@@ -40,8 +40,11 @@ pub struct Amount {
     pub amount: u64,
 }
 
-/// The largest amount: more is no 64-bit integer for others.
-pub const AMOUNT_MAX: u64 = i64::MAX as u64;
+/// The largest amount, 2^53 - 1: the largest that JSON and Lua keep exactly. In money it is 90 million dollars. A budget of it has no limit.
+pub const AMOUNT_MAX: u64 = (1 << 53) - 1;
+
+/// The microcents of a dollar.
+pub const USD: u64 = 100_000_000;
 
 impl Amount {
     /// So much of `unit`.

@@ -6,6 +6,8 @@ use bytes::Bytes;
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
+use crate::budget::access::Tool;
+
 /// One tool of one server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Definition {
@@ -22,12 +24,23 @@ pub struct Definition {
 }
 
 /// What a server says about the effects of a tool. It is a promise, not a guarantee.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Annotations {
     /// It changes nothing.
     pub read_only: bool,
+    /// It may destroy something. Says nothing about one that changes nothing.
+    pub destructive: bool,
     /// Calling it twice is as good as once.
     pub idempotent: bool,
+    /// It deals with who knows whom.
+    pub open_world: bool,
+}
+
+impl Default for Annotations {
+    /// What MCP assumes about a tool of which nothing is said.
+    fn default() -> Self {
+        Self { read_only: false, destructive: true, idempotent: false, open_world: true }
+    }
 }
 
 impl Annotations {
@@ -38,6 +51,19 @@ impl Annotations {
 }
 
 impl Definition {
+    /// The tool as rules see it.
+    pub fn for_rules(&self) -> Tool<'_> {
+        let Annotations { read_only, destructive, idempotent, open_world } = self.annotations;
+        Tool {
+            server: &self.server,
+            name: &self.name,
+            is_read_only: read_only,
+            is_destructive: destructive,
+            is_idempotent: idempotent,
+            is_open_world: open_world,
+        }
+    }
+
     /// SHA-256 of what the model is told of it: name, description and schema, 64 hexadecimal digits. The order in which a schema names its
     /// keys tells nothing, and some servers have another every time: it does not count.
     pub fn hash(&self) -> String {

@@ -35,7 +35,7 @@ use self::{
     selector::Selector,
     server::{Server, State, View},
 };
-use crate::{chat::Servers, resilience::tasks::Tasks, store::Store};
+use crate::{chat::Servers, glob, resilience::tasks::Tasks, store::Store};
 
 /// All servers and their tools.
 #[derive(Debug)]
@@ -190,7 +190,7 @@ impl Toolbox {
     /// Who decides about a tool.
     fn policy(&self, definition: &Definition) -> Policy {
         let name = format!("{}.{}", definition.server, definition.name);
-        let rule = self.config.approvals.iter().find(|approval| matches(&approval.pattern, &name));
+        let rule = self.config.approvals.iter().find(|approval| glob::matches(&approval.pattern, &name));
         rule.map_or(Policy::Allow, |approval| approval.policy)
     }
 
@@ -272,12 +272,4 @@ const PINS_EVERY: Duration = Duration::from_secs(2);
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
 fn is_zero(count: &usize) -> bool {
     *count == 0
-}
-
-/// Whether `text` is what `pattern` says, where `*` stands for any characters.
-pub fn matches(pattern: &str, text: &str) -> bool {
-    let Some((before, after)) = pattern.split_once('*') else { return pattern == text };
-    let Some(rest) = text.strip_prefix(before) else { return false };
-    let ends = rest.char_indices().map(|(at, _)| at).chain([rest.len()]);
-    ends.into_iter().any(|at| rest.get(at..).is_some_and(|rest| matches(after, rest)))
 }

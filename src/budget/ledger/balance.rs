@@ -1,11 +1,14 @@
 //! What is in one budget.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
-use super::error::Code;
+use super::{error::Code, request::Caps};
+use crate::budget::amount::AMOUNT_MAX;
 
 /// The sums of one budget, all in its unit.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Balance {
     /// What was put in.
     pub allocated: u64,
@@ -21,6 +24,12 @@ pub struct Balance {
     pub is_over_limit: bool,
     /// Whether it may be used.
     pub status: Status,
+    /// When it may be forgotten, in milliseconds since 1970; never where it is absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until_ms: Option<u64>,
+    /// What whoever uses it is asked to keep to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub caps: Option<Arc<Caps>>,
 }
 
 /// Whether a budget may be used.
@@ -37,6 +46,11 @@ pub enum Status {
 }
 
 impl Balance {
+    /// One that has no limit, and tells what was used.
+    pub fn unlimited() -> Self {
+        Self { allocated: AMOUNT_MAX, ..Self::default() }
+    }
+
     /// What is left: allocated less spent, reserved and debt. Negative in debt.
     pub fn remaining(&self) -> i128 {
         i128::from(self.allocated) - i128::from(self.spent) - i128::from(self.reserved) - i128::from(self.debt)

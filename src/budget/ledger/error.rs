@@ -40,6 +40,7 @@ pub enum Code {
     /// There is a budget, but in another unit.
     UnitMismatch,
     /// There is no such reservation, or no budget on the way.
+    #[serde(alias = "BUDGET_NOT_FOUND")]
     NotFound,
     /// Not enough is left.
     BudgetExceeded,
@@ -47,6 +48,8 @@ pub enum Code {
     BudgetFrozen,
     /// The budget is closed.
     BudgetClosed,
+    /// Whoever pays is gone. Only a server that knows tenants says so.
+    TenantClosed,
     /// More was used than may be owed.
     OverdraftLimitExceeded,
     /// Something is owed that may not be.
@@ -62,11 +65,11 @@ pub enum Code {
 }
 
 impl Refusal {
-    pub(super) fn new(code: Code, message: impl Into<String>) -> Self {
+    pub(in crate::budget) fn new(code: Code, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), scope: None }
     }
 
-    pub(super) fn at(scope: &str, code: Code) -> Self {
+    pub(in crate::budget) fn at(scope: &str, code: Code) -> Self {
         let why = match code {
             Code::BudgetFrozen => "is frozen",
             Code::BudgetClosed => "is closed",

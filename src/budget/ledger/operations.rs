@@ -1,99 +1,25 @@
-//! Reserve, commit, release, extend, event, decide, expire, fund.
+//! Reserve, commit, release, extend, event, decide, expire.
 
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde::{Serialize, de::DeserializeOwned};
 use sha2::{Digest, Sha256};
 
 use super::{
     Answer, Book,
-    balance::{Balance, Status},
-    error::{Code, Error, Refusal},
-    overage::{Overage, charge},
-    reservation::{Reservation, State},
+    balance::Balance,
+    error::{Code, Error, Refusal, StoreError},
+    overage::charge,
+    request::{Applied, Committed, Entry, Event, Extended, Quota, Released, Request, Reserved},
+    reservation::{Hold, Reservation, State},
 };
 use crate::budget::{Amount, Subject, Unit};
 
 /// How often a reservation may be extended.
-const EXTENSIONS_MAX: u32 = 10;
-/// How long the answer to a settled operation is kept: 30 days.
-const SETTLED_KEPT_MS: u64 = 30 * 24 * 3600 * 1000;
-/// How long the answer to a reservation is kept at least: a day.
-const RESERVED_KEPT_MS: u64 = 24 * 3600 * 1000;
-/// How many reservations one sweep ends.
-const SWEEP_MAX: usize = 1000;
-
-/// What is put aside, and on whose account.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Request {
-    /// The same for each try of the same operation, another for each other.
-    pub idempotency_key: String,
-    /// On whose account.
-    pub subject: Subject,
-    /// How much at most.
-    pub estimate: Amount,
-    /// How long it stands unless it is extended, in milliseconds.
-    pub ttl_ms: u64,
-    /// How long after that it may still be settled, in milliseconds.
-    pub grace_period_ms: u64,
-    /// What becomes of a higher cost.
-    pub overage_policy: Overage,
-}
-
-/// A cost without a reservation.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Event {
-    /// As in [`Request`].
-    pub idempotency_key: String,
-    /// On whose account.
-    pub subject: Subject,
-    /// What it cost.
-    pub actual: Amount,
-    /// What becomes of what is not there.
-    pub overage_policy: Overage,
-}
-
-/// What was put aside.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Reserved {
-    /// The id of the reservation.
-    pub reservation_id: String,
-    /// How much.
-    pub reserved: Amount,
-    /// The scopes that it is put aside in.
-    pub affected_scopes: Vec<String>,
-    /// When it ends, in milliseconds since 1970.
-    pub expires_at_ms: u64,
-}
-
-/// What was charged.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Committed {
-    /// So much.
-    pub charged: Amount,
-    /// What was given back; absent when nothing was.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub released: Option<Amount>,
-}
-
-/// What was given back.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Released {
-    /// So much.
-    pub released: Amount,
-}
-
-/// When a reservation ends now.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Extended {
-    /// In milliseconds since 1970.
-    pub expires_at_ms: u64,
-}
-
-/// What was charged without a reservation.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Applied {
-    /// So much.
-    pub charged: Amount,
-}
+pub(in crate::budget) const EXTENSIONS_MAX: u32 = 10;
+/// How long an answer is kept, so that it can be given again, and what was settled: a day. Other servers keep some for a month, for clients
+/// that come back; those of this ledger end with the process that it is in, or come back within minutes.
+pub(in crate::budget) const KEPT_MS: u64 = 24 * 3600 * 1000;
+/// How many reservations, and how many budgets, one sweep ends.
+pub(in crate::budget) const SWEEP_MAX: usize = 1000;
 
 /// The operations, on one book at one moment.
 pub struct Ledger<'a, B> {
@@ -103,55 +29,97 @@ pub struct Ledger<'a, B> {
     pub now_ms: u64,
 }
 
+/// What one unit is taken from.
+struct Line {
+    amount: Amount,
+    scopes: Vec<(String, Balance)>,
+}
+
+/// What budgets are looked for.
+struct Wanted<'a> {
+    subject: &'a Subject,
+    amounts: &'a [Amount],
+    quotas: &'a [Quota],
+    opens: bool,
+}
+
 impl<B: Book> Ledger<'_, B> {
-    /// Puts the estimate aside in every scope of the subject that has a budget, or in none.
+    /// Puts the estimates aside in every scope of the subject that has a budget and in every quota, or in none.
     pub fn reserve(&mut self, request: &Request) -> Result<Reserved, Error> {
         let place = place("reserve", &request.subject, &request.idempotency_key);
         self.once(&place, request, |ledger| {
-            let scopes = ledger.scopes(request)?;
-            let id = format!("rsv_{}", hex(&Sha256::digest(place.as_bytes())));
+            let lines = ledger.room(request)?;
+            let id = reservation_id(&place);
             let expires_ms = ledger.now_ms.saturating_add(request.ttl_ms);
-            for (scope, balance) in &scopes {
-                let after = Balance { reserved: balance.reserved + request.estimate.amount, ..*balance };
-                ledger.book.put_balance(scope, request.estimate.unit, after)?;
+            for Line { amount, scopes } in &lines {
+                for (scope, balance) in scopes {
+                    let after = Balance { reserved: balance.reserved.saturating_add(amount.amount), ..balance.clone() };
+                    ledger.book.put_balance(scope, amount.unit, after)?;
+                }
             }
-            let affected: Vec<String> = scopes.into_iter().map(|(scope, _)| scope).collect();
+            let caps = request.subject.scopes().into_iter().rev().find_map(|scope| {
+                let has_it = |line: &Line| line.scopes.iter().find(|(known, _)| *known == scope)?.1.caps.clone();
+                lines.iter().find_map(has_it)
+            });
+            let mut affected_scopes: Vec<String> = Vec::new();
+            for (scope, _) in lines.iter().flat_map(|line| &line.scopes) {
+                if !affected_scopes.contains(scope) {
+                    affected_scopes.push(scope.clone());
+                }
+            }
+            let names = |scopes: Vec<(String, Balance)>| scopes.into_iter().map(|(scope, _)| scope).collect();
             ledger.book.put_reservation(Reservation {
                 id: id.clone(),
-                scopes: affected.clone(),
-                estimate: request.estimate,
+                subject: request.subject.clone(),
+                action: request.action.clone(),
+                holds: lines.into_iter().map(|line| Hold { estimate: line.amount, scopes: names(line.scopes) }).collect(),
                 overage: request.overage_policy,
                 expires_ms,
                 grace_ms: request.grace_period_ms,
                 extensions: 0,
                 state: State::Active,
             })?;
-            let kept = RESERVED_KEPT_MS.max(request.ttl_ms.saturating_add(request.grace_period_ms));
-            Ok((Reserved { reservation_id: id, reserved: request.estimate, affected_scopes: affected, expires_at_ms: expires_ms }, kept))
+            Ok(Reserved {
+                reservation_id: id,
+                reserved: request.estimates.clone(),
+                affected_scopes,
+                expires_at_ms: expires_ms,
+                caps: caps.map(|caps| (*caps).clone()),
+            })
         })
     }
 
     /// Whether [`Self::reserve`] would succeed now; writes nothing.
     pub fn decide(&self, request: &Request) -> Result<(), Error> {
-        self.scopes(request).map(drop)
+        self.room(request).map(drop)
     }
 
-    /// Charges what it cost, and gives back what was put aside beyond that.
-    pub fn commit(&mut self, id: &str, key: &str, actual: Amount) -> Result<Committed, Error> {
-        self.once(&format!("commit/{id}/{key}"), &actual, |ledger| {
+    /// Charges what it cost, and gives back what was put aside beyond that. A unit that `actuals` does not tell costs what was estimated.
+    pub fn commit(&mut self, id: &str, key: &str, actuals: &[Amount]) -> Result<Committed, Error> {
+        self.once(&format!("commit/{id}/{key}"), &actuals, |ledger| {
             let mut reservation = ledger.standing(id)?;
-            let estimate = reservation.estimate;
-            if actual.unit != estimate.unit {
+            if actuals.iter().any(|actual| !reservation.holds.iter().any(|hold| hold.estimate.unit == actual.unit)) {
                 return Err(Refusal::new(Code::UnitMismatch, "What was used is counted in another unit than what was reserved.").into());
             }
-            let scopes = ledger.balances(&reservation.scopes, estimate.unit)?;
-            let charge = charge(&scopes, estimate.amount, actual.amount, reservation.overage)?;
-            ledger.write(&scopes, charge.balances, estimate.unit)?;
+            let (mut cost, mut charged, mut released, mut writes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+            for Hold { estimate, scopes } in &reservation.holds {
+                let unit = estimate.unit;
+                let actual = actuals.iter().find(|actual| actual.unit == unit).unwrap_or(estimate).amount;
+                let scopes = ledger.balances(scopes, unit)?;
+                let charge = charge(&scopes, estimate.amount, actual, reservation.overage)?;
+                cost.push(Amount::new(unit, actual));
+                charged.push(Amount::new(unit, charge.charged));
+                released.extend(estimate.amount.checked_sub(actual).filter(|left| *left > 0).map(|left| Amount::new(unit, left)));
+                writes.push((unit, scopes, charge.balances));
+            }
+            for (unit, scopes, after) in writes {
+                ledger.write(&scopes, after, unit)?;
+            }
+            let (subject, action) = (reservation.subject.clone(), reservation.action.clone());
+            ledger.book.put_entry(Entry { at_ms: ledger.now_ms, subject, action, cost, charged: charged.clone() })?;
             reservation.state = State::Committed;
             ledger.book.put_reservation(reservation)?;
-            let left = estimate.amount.saturating_sub(actual.amount);
-            let released = (left > 0).then_some(Amount::new(estimate.unit, left));
-            Ok((Committed { charged: Amount::new(estimate.unit, charge.charged), released }, SETTLED_KEPT_MS))
+            Ok(Committed { charged, released })
         })
     }
 
@@ -159,9 +127,9 @@ impl<B: Book> Ledger<'_, B> {
     pub fn release(&mut self, id: &str, key: &str) -> Result<Released, Error> {
         self.once(&format!("release/{id}/{key}"), &id, |ledger| {
             let reservation = ledger.standing(id)?;
-            let released = reservation.estimate;
+            let released = reservation.holds.iter().map(|hold| hold.estimate).collect();
             ledger.give_back(reservation, State::Released)?;
-            Ok((Released { released }, SETTLED_KEPT_MS))
+            Ok(Released { released })
         })
     }
 
@@ -179,7 +147,7 @@ impl<B: Book> Ledger<'_, B> {
             reservation.expires_ms = reservation.expires_ms.saturating_add(by_ms);
             let expires_at_ms = reservation.expires_ms;
             ledger.book.put_reservation(reservation)?;
-            Ok((Extended { expires_at_ms }, expires_at_ms.saturating_sub(ledger.now_ms)))
+            Ok(Extended { expires_at_ms })
         })
     }
 
@@ -187,64 +155,73 @@ impl<B: Book> Ledger<'_, B> {
     pub fn event(&mut self, event: &Event) -> Result<Applied, Error> {
         let place = place("event", &event.subject, &event.idempotency_key);
         self.once(&place, event, |ledger| {
-            let scopes = ledger.budgeted(&event.subject, event.actual.unit)?;
-            if let Some((scope, code)) = scopes.iter().find_map(|(scope, balance)| Some((scope, balance.is_shut()?))) {
+            let Event { subject, action, actuals, quotas, opens, overage_policy, .. } = event;
+            let lines = ledger.lines(&Wanted { subject, amounts: actuals, quotas, opens: *opens })?;
+            let mut scopes = lines.iter().flat_map(|line| &line.scopes);
+            if let Some((scope, code)) = scopes.find_map(|(scope, balance)| Some((scope, balance.is_shut()?))) {
                 return Err(Refusal::at(scope, code).into());
             }
-            let charge = charge(&scopes, 0, event.actual.amount, event.overage_policy)?;
-            ledger.write(&scopes, charge.balances, event.actual.unit)?;
-            Ok((Applied { charged: Amount::new(event.actual.unit, charge.charged) }, SETTLED_KEPT_MS))
+            let (mut charged, mut writes) = (Vec::new(), Vec::new());
+            for Line { amount, scopes } in lines {
+                let charge = charge(&scopes, 0, amount.amount, *overage_policy)?;
+                charged.push(Amount::new(amount.unit, charge.charged));
+                writes.push((amount.unit, scopes, charge.balances));
+            }
+            for (unit, scopes, after) in writes {
+                ledger.write(&scopes, after, unit)?;
+            }
+            let (subject, action, cost) = (subject.clone(), action.clone(), actuals.clone());
+            ledger.book.put_entry(Entry { at_ms: ledger.now_ms, subject, action, cost, charged: charged.clone() })?;
+            Ok(Applied { charged })
         })
     }
 
-    /// Gives back what was put aside and never settled in time. Returns how many reservations that were.
+    /// Gives back what was put aside and never settled in time, and forgets the quotas whose time is over. Returns how many reservations
+    /// that were.
     pub fn expire(&mut self) -> Result<usize, Error> {
         let overdue = self.book.overdue(self.now_ms, SWEEP_MAX)?;
         let count = overdue.len();
         for reservation in overdue {
             self.give_back(reservation, State::Expired)?;
         }
+        for (scope, unit) in self.book.ended(self.now_ms, SWEEP_MAX)? {
+            self.book.remove_balance(&scope, unit)?;
+        }
         Ok(count)
     }
 
-    /// Makes a budget of `scope` if there is none, and puts `amount` into it. What it owes is paid first; it is over its limit no more.
-    pub fn fund(&mut self, scope: &str, amount: Amount) -> Result<Balance, Error> {
-        let mut balance = self.book.balance(scope, amount.unit)?.unwrap_or_default();
-        let allocated = balance.allocated.checked_add(amount.amount).filter(|sum| *sum <= crate::budget::amount::AMOUNT_MAX);
-        balance.allocated = allocated.ok_or_else(|| Refusal::new(Code::InvalidRequest, "The budget would be too large."))?;
-        let paid = balance.debt.min(amount.amount);
-        balance.debt -= paid;
-        balance.spent += paid;
-        balance.is_over_limit = false;
-        self.book.put_balance(scope, amount.unit, balance)?;
-        Ok(balance)
+    /// What the request is taken from, if all of it has room for the estimates.
+    fn room(&self, request: &Request) -> Result<Vec<Line>, Error> {
+        let Request { subject, estimates, quotas, opens, .. } = request;
+        let lines = self.lines(&Wanted { subject, amounts: estimates, quotas, opens: *opens })?;
+        for Line { amount, scopes } in &lines {
+            if let Some(refusal) = scopes.iter().find_map(|(scope, balance)| Some(Refusal::at(scope, balance.refuses(amount.amount)?))) {
+                return Err(refusal.into());
+            }
+        }
+        Ok(lines)
     }
 
-    /// Changes whether the budget of `scope` may be used.
-    pub fn set_status(&mut self, scope: &str, unit: Unit, status: Status) -> Result<Balance, Error> {
-        let known = self.book.balance(scope, unit)?;
-        let balance = known.ok_or_else(|| Refusal::new(Code::NotFound, format!("There is no budget of {scope} in {}.", unit.as_str())))?;
-        let balance = Balance { status, ..balance };
-        self.book.put_balance(scope, unit, balance)?;
-        Ok(balance)
+    /// The budgets that are wanted, as they are or as they are made.
+    fn lines(&self, wanted: &Wanted<'_>) -> Result<Vec<Line>, Error> {
+        wanted.subject.check()?;
+        wanted.amounts.iter().map(|amount| Ok(Line { amount: *amount, scopes: self.line(wanted, amount.unit)? })).collect()
     }
 
-    /// The scopes of the request and what is in them, if all of them have room for the estimate.
-    fn scopes(&self, request: &Request) -> Result<Vec<(String, Balance)>, Error> {
-        let scopes = self.budgeted(&request.subject, request.estimate.unit)?;
-        let refusal = scopes.iter().find_map(|(scope, balance)| Some(Refusal::at(scope, balance.refuses(request.estimate.amount)?)));
-        refusal.map_or(Ok(scopes), |refusal| Err(refusal.into()))
-    }
-
-    /// The scopes of `subject` that have a budget in `unit`.
-    fn budgeted(&self, subject: &Subject, unit: Unit) -> Result<Vec<(String, Balance)>, Error> {
+    fn line(&self, wanted: &Wanted<'_>, unit: Unit) -> Result<Vec<(String, Balance)>, Error> {
         let (mut found, mut other) = (Vec::new(), None);
-        for scope in subject.scopes() {
+        for scope in wanted.subject.scopes() {
             match self.book.balance(&scope, unit)? {
                 Some(balance) => found.push((scope, balance)),
+                None if wanted.opens => found.push((scope, Balance::unlimited())),
                 None if other.is_none() && self.counts_otherwise(&scope, unit)? => other = Some(scope),
                 None => {}
             }
+        }
+        for quota in wanted.quotas.iter().filter(|quota| quota.unit == unit) {
+            let balance = self.book.balance(&quota.scope, unit)?.unwrap_or_default();
+            let until_ms = Some(balance.until_ms.unwrap_or_default().max(quota.until_ms));
+            found.push((quota.scope.clone(), Balance { allocated: quota.allocated, until_ms, ..balance }));
         }
         match (found.is_empty(), other) {
             (false, _) => Ok(found),
@@ -278,9 +255,10 @@ impl<B: Book> Ledger<'_, B> {
     }
 
     fn give_back(&mut self, mut reservation: Reservation, state: State) -> Result<(), Error> {
-        let Amount { unit, amount } = reservation.estimate;
-        for (scope, balance) in self.balances(&reservation.scopes, unit)? {
-            self.book.put_balance(&scope, unit, Balance { reserved: balance.reserved.saturating_sub(amount), ..balance })?;
+        for Hold { estimate: Amount { unit, amount }, scopes } in &reservation.holds {
+            for (scope, balance) in self.balances(scopes, *unit)? {
+                self.book.put_balance(&scope, *unit, Balance { reserved: balance.reserved.saturating_sub(*amount), ..balance })?;
+            }
         }
         reservation.state = state;
         Ok(self.book.put_reservation(reservation)?)
@@ -305,31 +283,40 @@ impl<B: Book> Ledger<'_, B> {
         if self.now_ms > reservation.settle_by_ms() { Err(expired(id).into()) } else { Ok(reservation) }
     }
 
-    /// Does `act` unless it was done under this key: then the same answer is given again. `act` says how long its answer is kept.
+    /// Does `act` unless it was done under this key: then the same answer is given again.
     fn once<Q: Serialize, A: Serialize + DeserializeOwned>(
         &mut self,
         place: &str,
         asked: &Q,
-        act: impl FnOnce(&mut Self) -> Result<(A, u64), Error>,
+        act: impl FnOnce(&mut Self) -> Result<A, Error>,
     ) -> Result<A, Error> {
-        // Plain structs always serialise.
-        let asked = hex(&Sha256::digest(serde_json::to_vec(asked).unwrap_or_default()));
+        let asked = hash(asked);
         if let Some(known) = self.book.answer(place)?.filter(|known| self.now_ms <= known.until_ms) {
             if known.asked != asked {
                 return Err(Refusal::new(Code::IdempotencyMismatch, "The same key was used for something else.").into());
             }
-            return serde_json::from_str(&known.json).map_err(|error| super::StoreError(error.to_string()).into());
+            return serde_json::from_str(&known.json).map_err(|error| StoreError(error.to_string()).into());
         }
-        let (answer, kept_ms) = act(self)?;
-        let json = serde_json::to_string(&answer).unwrap_or_default();
-        self.book.put_answer(place, Answer { asked, json, until_ms: self.now_ms.saturating_add(kept_ms) })?;
+        let answer = act(self)?;
+        let json = serde_json::to_string(&answer).map_err(|error| StoreError(error.to_string()))?;
+        self.book.put_answer(place, Answer { asked, json, until_ms: self.now_ms.saturating_add(KEPT_MS) })?;
         Ok(answer)
     }
 }
 
 /// Where the answer to an operation is kept. Keys of several tenants do not meet.
-fn place(operation: &str, subject: &Subject, key: &str) -> String {
+pub(in crate::budget) fn place(operation: &str, subject: &Subject, key: &str) -> String {
     format!("{operation}/{}/{key}", subject.tenant.as_deref().unwrap_or_default().to_lowercase())
+}
+
+/// The id of the reservation whose answer is kept at `place`.
+pub(in crate::budget) fn reservation_id(place: &str) -> String {
+    format!("rsv_{}", hex(&Sha256::digest(place.as_bytes())))
+}
+
+/// A hash of what is asked for: plain structs always serialise.
+pub(in crate::budget) fn hash(asked: &impl Serialize) -> String {
+    hex(&Sha256::digest(serde_json::to_vec(asked).unwrap_or_default()))
 }
 
 fn expired(id: &str) -> Refusal {
@@ -337,5 +324,7 @@ fn expired(id: &str) -> Refusal {
 }
 
 fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digit = |nibble: u8| DIGITS.get(usize::from(nibble)).map_or('0', |digit| char::from(*digit));
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }

@@ -33,7 +33,7 @@ pub(super) fn charge(scopes: &[(String, Balance)], estimate: u64, actual: u64, p
         let settled = |(_, balance): &(String, Balance)| Balance {
             reserved: balance.reserved.saturating_sub(estimate),
             spent: balance.spent.saturating_add(actual),
-            ..*balance
+            ..balance.clone()
         };
         return Ok(Charge { charged: actual, balances: scopes.iter().map(settled).collect() });
     }
@@ -50,7 +50,7 @@ pub(super) fn charge(scopes: &[(String, Balance)], estimate: u64, actual: u64, p
     let added = capping.min().map_or(beyond, |least| least.min(beyond));
     let mut balances = Vec::with_capacity(scopes.len());
     for (scope, balance) in scopes {
-        let mut after = Balance { reserved: balance.reserved.saturating_sub(estimate), ..*balance };
+        let mut after = Balance { reserved: balance.reserved.saturating_sub(estimate), ..balance.clone() };
         if owes(balance) {
             let unfunded = added.saturating_sub(balance.available());
             after.debt = balance.debt.saturating_add(unfunded);

@@ -2,18 +2,20 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::overage::Overage;
-use crate::budget::Amount;
+use super::{overage::Overage, request::Action};
+use crate::budget::{Amount, Subject};
 
 /// A reservation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reservation {
     /// Its id.
     pub id: String,
-    /// The scopes that had a budget when it was made. Those made later are not touched by it.
-    pub scopes: Vec<String>,
-    /// How much was put aside in each of them.
-    pub estimate: Amount,
+    /// On whose account.
+    pub subject: Subject,
+    /// What is done.
+    pub action: Action,
+    /// How much was put aside, unit by unit.
+    pub holds: Vec<Hold>,
     /// What becomes of a higher cost.
     pub overage: Overage,
     /// When it ends, in milliseconds since 1970.
@@ -24,6 +26,15 @@ pub struct Reservation {
     pub extensions: u32,
     /// What became of it.
     pub state: State,
+}
+
+/// What was put aside in one unit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hold {
+    /// How much, in each of the scopes.
+    pub estimate: Amount,
+    /// The scopes that had a budget when it was made. Those made later are not touched by it.
+    pub scopes: Vec<String>,
 }
 
 /// What became of a reservation.

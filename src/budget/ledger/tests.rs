@@ -33,9 +33,24 @@ fn request(amount: u64, overage_policy: Overage) -> Request {
     Request {
         idempotency_key: key(),
         subject: subject(),
-        estimate: Amount::new(UNIT, amount),
+        action: Action::default(),
+        estimates: vec![Amount::new(UNIT, amount)],
+        quotas: Vec::new(),
+        opens: false,
         ttl_ms: 60_000,
         grace_period_ms: 5_000,
+        overage_policy,
+    }
+}
+
+fn event(amount: u64, overage_policy: Overage) -> Event {
+    Event {
+        idempotency_key: key(),
+        subject: subject(),
+        action: Action::default(),
+        actuals: vec![Amount::new(UNIT, amount)],
+        quotas: Vec::new(),
+        opens: false,
         overage_policy,
     }
 }
@@ -46,8 +61,12 @@ fn reserve(memory: &Memory, amount: u64, overage: Overage) -> Result<String, Cod
 }
 
 fn commit(memory: &Memory, id: &str, amount: u64) -> Result<(u64, Option<u64>), Code> {
-    let committed = memory.with(0, |mut ledger| ledger.commit(id, &key(), Amount::new(UNIT, amount))).map_err(code)?;
-    Ok((committed.charged.amount, committed.released.map(|released| released.amount)))
+    let committed = memory.with(0, |mut ledger| ledger.commit(id, &key(), &[Amount::new(UNIT, amount)])).map_err(code)?;
+    Ok((sum(&committed.charged), committed.released.first().map(|released| released.amount)))
+}
+
+fn sum(amounts: &[Amount]) -> u64 {
+    amounts.iter().map(|amount| amount.amount).sum()
 }
 
 fn code(error: Error) -> Code {
@@ -152,10 +171,9 @@ fn v10_a_refused_overage_leaves_the_reservation() {
 #[test]
 fn v12_an_event_is_charged_as_far_as_there_is_something() {
     let memory = with((50, 0), Some((950, 0)));
-    let event =
-        Event { idempotency_key: key(), subject: subject(), actual: Amount::new(UNIT, 100), overage_policy: Overage::AllowIfAvailable };
+    let event = event(100, Overage::AllowIfAvailable);
     let applied = memory.with(0, |mut ledger| ledger.event(&event)).unwrap();
-    assert_eq!(applied.charged.amount, 50);
+    assert_eq!(sum(&applied.charged), 50);
     assert_eq!(balance(&memory, AGENT).spent, 50);
 }
 
@@ -174,14 +192,14 @@ fn the_same_key_is_one_operation() {
     let first = reserve(&asked).unwrap();
     assert_eq!(reserve(&asked).unwrap(), first);
     assert_eq!(balance(&memory, TENANT).reserved, 60);
-    let other = Request { estimate: Amount::new(UNIT, 1), ..asked };
+    let other = Request { estimates: vec![Amount::new(UNIT, 1)], ..asked };
     assert_eq!(reserve(&other).map_err(code), Err(Code::IdempotencyMismatch));
 }
 
 #[test]
 fn a_budget_in_another_unit_is_named() {
     let memory = with((100, 0), None);
-    let asked = Request { estimate: Amount::new(Unit::Tokens, 1), ..request(1, Overage::default()) };
+    let asked = Request { estimates: vec![Amount::new(Unit::Tokens, 1)], ..request(1, Overage::default()) };
     assert_eq!(memory.with(0, |mut ledger| ledger.reserve(&asked)).map_err(code), Err(Code::UnitMismatch));
     assert_eq!(memory.with(0, |ledger| ledger.decide(&asked)).map_err(code), Err(Code::UnitMismatch));
     assert_eq!(Memory::default().with(0, |mut ledger| ledger.reserve(&asked)).map_err(code), Err(Code::NotFound));
@@ -226,7 +244,7 @@ fn it_is_extended_ten_times() {
 fn what_is_settled_stays_settled() {
     let memory = with((100, 0), None);
     let id = reserve(&memory, 10, Overage::default()).unwrap();
-    let commit_as = |key: &str| memory.with(0, |mut ledger| ledger.commit(&id, key, Amount::new(UNIT, 5))).map_err(code);
+    let commit_as = |key: &str| memory.with(0, |mut ledger| ledger.commit(&id, key, &[Amount::new(UNIT, 5)])).map_err(code);
     let first = commit_as("a").unwrap();
     assert_eq!(commit_as("a"), Ok(first));
     assert_eq!(commit_as("b").map(drop), Err(Code::ReservationFinalized));
@@ -280,16 +298,16 @@ proptest! {
                 }
                 Step::Commit(which, amount) if !ids.is_empty() => {
                     let id = &ids[which % ids.len()];
-                    let committed = memory.with(now, |mut ledger| ledger.commit(id, &key(), Amount::new(UNIT, amount)));
-                    charged += committed.map_or(0, |committed| committed.charged.amount);
+                    let committed = memory.with(now, |mut ledger| ledger.commit(id, &key(), &[Amount::new(UNIT, amount)]));
+                    charged += committed.map_or(0, |committed| sum(&committed.charged));
                 }
                 Step::Release(which) if !ids.is_empty() => {
                     let id = &ids[which % ids.len()];
                     let _ = memory.with(now, |mut ledger| ledger.release(id, &key()));
                 }
                 Step::Event(amount, overage_policy) => {
-                    let event = Event { idempotency_key: key(), subject: subject(), actual: Amount::new(UNIT, amount), overage_policy };
-                    charged += memory.with(now, |mut ledger| ledger.event(&event)).map_or(0, |applied| applied.charged.amount);
+                    let event = event(amount, overage_policy);
+                    charged += memory.with(now, |mut ledger| ledger.event(&event)).map_or(0, |applied| sum(&applied.charged));
                 }
                 Step::Expire(by) => {
                     now += by;
@@ -300,7 +318,7 @@ proptest! {
             for (scope, limit) in [(TENANT, limits.0), (AGENT, limits.1)] {
                 let balance = balance(&memory, scope);
                 let active = |id: &String| memory.with(now, |ledger| Ok(ledger.book.reservation(id)?.filter(|r| r.state == State::Active))).unwrap();
-                let standing: u64 = ids.iter().filter_map(active).map(|reservation| reservation.estimate.amount).sum();
+                let standing: u64 = ids.iter().filter_map(active).map(|reservation| reservation.holds[0].estimate.amount).sum();
                 prop_assert_eq!(balance.reserved, standing, "what is put aside is what stands");
                 prop_assert_eq!(balance.spent + balance.debt, charged, "what was charged is spent or owed");
                 prop_assert!(balance.debt <= limit);

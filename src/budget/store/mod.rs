@@ -1,3 +1,108 @@
-//! Where the ledger is kept.
+//! Where the ledger is kept. Each place keeps all of an operation or none of it, and does one at a time.
 
 pub mod memory;
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use self::memory::Memory;
+use super::{
+    Amount, Unit,
+    ledger::{Applied, Balance, Committed, Entry, Error, Event, Extended, Released, Request, Reserved, Status, Terms},
+};
+
+/// A ledger, wherever it is kept. All of its operations fail when the place fails, with nothing changed as far as is known.
+#[derive(Debug)]
+pub enum Store {
+    /// In this process.
+    Memory(Memory),
+}
+
+/// Does the operation in whichever place it is.
+macro_rules! place {
+    ($store:expr, $ledger:ident => $operation:expr) => {
+        match $store {
+            Store::Memory(memory) => memory.with(now_ms(), |mut $ledger| $operation),
+        }
+    };
+}
+
+impl Store {
+    /// Whether its operations are done at once, without waiting for others.
+    pub fn is_local(&self) -> bool {
+        match self {
+            Self::Memory(_) => true,
+        }
+    }
+
+    /// See [`super::Ledger::reserve`].
+    pub async fn reserve(&self, request: &Request) -> Result<Reserved, Error> {
+        place!(self, ledger => ledger.reserve(request))
+    }
+
+    /// See [`super::Ledger::decide`].
+    pub async fn decide(&self, request: &Request) -> Result<(), Error> {
+        match self {
+            Self::Memory(memory) => memory.with(now_ms(), |ledger| ledger.decide(request)),
+        }
+    }
+
+    /// See [`super::Ledger::commit`].
+    pub async fn commit(&self, id: &str, key: &str, actuals: &[Amount]) -> Result<Committed, Error> {
+        place!(self, ledger => ledger.commit(id, key, actuals))
+    }
+
+    /// See [`super::Ledger::release`].
+    pub async fn release(&self, id: &str, key: &str) -> Result<Released, Error> {
+        place!(self, ledger => ledger.release(id, key))
+    }
+
+    /// See [`super::Ledger::extend`].
+    pub async fn extend(&self, id: &str, key: &str, by_ms: u64) -> Result<Extended, Error> {
+        place!(self, ledger => ledger.extend(id, key, by_ms))
+    }
+
+    /// See [`super::Ledger::event`].
+    pub async fn event(&self, event: &Event) -> Result<Applied, Error> {
+        place!(self, ledger => ledger.event(event))
+    }
+
+    /// See [`super::Ledger::expire`].
+    pub async fn expire(&self) -> Result<usize, Error> {
+        place!(self, ledger => ledger.expire())
+    }
+
+    /// See [`super::Ledger::allocate`].
+    pub async fn allocate(&self, scope: &str, unit: Unit, terms: &Terms) -> Result<Balance, Error> {
+        place!(self, ledger => ledger.allocate(scope, unit, terms))
+    }
+
+    /// See [`super::Ledger::fund`].
+    pub async fn fund(&self, scope: &str, amount: Amount) -> Result<Balance, Error> {
+        place!(self, ledger => ledger.fund(scope, amount))
+    }
+
+    /// See [`super::Ledger::set_status`].
+    pub async fn set_status(&self, scope: &str, unit: Unit, status: Status) -> Result<Balance, Error> {
+        place!(self, ledger => ledger.set_status(scope, unit, status))
+    }
+
+    /// Every budget, by scope and unit, in that order.
+    pub async fn balances(&self) -> Result<Vec<(String, Unit, Balance)>, Error> {
+        match self {
+            Self::Memory(memory) => Ok(memory.balances()),
+        }
+    }
+
+    /// The lines of the books from `since_ms` until before `until_ms`, milliseconds since 1970, the oldest first.
+    pub async fn entries(&self, since_ms: u64, until_ms: u64) -> Result<Vec<Entry>, Error> {
+        match self {
+            Self::Memory(memory) => Ok(memory.entries(since_ms, until_ms)),
+        }
+    }
+}
+
+/// Now, in milliseconds since 1970.
+pub(in crate::budget) fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}

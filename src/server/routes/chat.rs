@@ -1,6 +1,6 @@
 //! Chat completions: passed through when there is nothing to guard, else run and encoded.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use async_stream::stream;
 use bytes::Bytes;
@@ -14,6 +14,7 @@ use crate::{
     agent::Run,
     api::{Dialect, Encoder},
     backend::forward::Forward,
+    budget::Account,
     chat::{Event, Problem, Reply},
     server::{State, body, headers, origin, reply},
 };
@@ -34,7 +35,7 @@ pub(in crate::server) async fn complete(
     if dialect.is_native() {
         request.query = head.uri.query().map(str::to_owned);
     }
-    let job = state.agent.prepare(request).await?;
+    let job = state.agent.prepare(request, Arc::new(Account::anonymous())).await?;
     let is_work = job.is_work(guardrails);
     if job.runs_tools() {
         origin::check(&head.headers, &state.config.origins)?;

@@ -50,7 +50,9 @@ struct Place<'a> {
 #[serde(rename_all = "camelCase")]
 struct Annotations {
     read_only_hint: bool,
+    destructive_hint: bool,
     idempotent_hint: bool,
+    open_world_hint: bool,
 }
 
 /// The list, or what of it one server has, which `?server=` names.
@@ -93,7 +95,13 @@ fn tool<'a>(row: &Row<'a>, known: &Known<'a>, wanted: Option<&str>) -> Option<To
 fn place<'a>(listed: &'a Listed, known: &Known<'a>) -> Place<'a> {
     let definition = &listed.definition;
     let (tags, state) = known.get(&*definition.server).copied().unwrap_or_default();
-    let annotations = Annotations { read_only_hint: definition.annotations.read_only, idempotent_hint: definition.annotations.idempotent };
+    let said = definition.annotations;
+    let annotations = Annotations {
+        read_only_hint: said.read_only,
+        destructive_hint: said.destructive,
+        idempotent_hint: said.idempotent,
+        open_world_hint: said.open_world,
+    };
     Place {
         server: &definition.server,
         tool: &definition.name,

@@ -53,7 +53,9 @@ struct Tool<'a> {
     #[serde(borrow)]
     schema: &'a RawValue,
     read_only: bool,
+    destructive: bool,
     idempotent: bool,
+    open_world: bool,
 }
 
 impl Cache {
@@ -72,7 +74,12 @@ impl Cache {
             name: tool.name,
             description: tool.description,
             schema: tool.schema.get().to_owned().into(),
-            annotations: Annotations { read_only: tool.read_only, idempotent: tool.idempotent },
+            annotations: Annotations {
+                read_only: tool.read_only,
+                destructive: tool.destructive,
+                idempotent: tool.idempotent,
+                open_world: tool.open_world,
+            },
         };
         let age = Duration::from_secs(now().saturating_sub(kept.listed_at));
         Some(Cached { tools: kept.tools.into_iter().map(definition).collect(), age })
@@ -90,8 +97,16 @@ impl Cache {
         let schemas: Vec<_> = tools.iter().map(tool).collect();
         let tools = tools.iter().zip(&schemas).filter_map(|(definition, schema)| {
             let (name, schema) = schema.as_ref()?;
-            let Annotations { read_only, idempotent } = definition.annotations;
-            Some(Tool { name: name.clone(), description: definition.description.clone(), schema, read_only, idempotent })
+            let Annotations { read_only, destructive, idempotent, open_world } = definition.annotations;
+            Some(Tool {
+                name: name.clone(),
+                description: definition.description.clone(),
+                schema,
+                read_only,
+                destructive,
+                idempotent,
+                open_world,
+            })
         });
         let kept = Kept { listed_at: now(), tools: tools.collect() };
         // Text and raw JSON always serialise.

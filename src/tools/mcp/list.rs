@@ -114,7 +114,9 @@ struct Page {
 fn described(server: &Arc<str>, tool: Tool) -> Definition {
     let annotations = tool.annotations.as_ref().map_or_else(Annotations::default, |said| Annotations {
         read_only: said.read_only_hint == Some(true),
+        destructive: said.destructive_hint != Some(false),
         idempotent: said.idempotent_hint == Some(true),
+        open_world: said.open_world_hint != Some(false),
     });
     Definition {
         server: Arc::clone(server),
