@@ -32,6 +32,8 @@ pub enum Kind {
     Slow,
     /// Whoever asks may not have this done.
     Forbidden,
+    /// Whoever asks has nothing left to have it done with.
+    Spent,
     /// There is nothing at this path.
     NotFound,
     /// The path takes only these methods.

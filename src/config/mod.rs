@@ -4,6 +4,7 @@
 //! in [`resolve`]. Every problem is reported in one go, with its path in the file.
 
 mod backends;
+pub mod budget;
 pub mod env;
 pub mod keys;
 mod kind;

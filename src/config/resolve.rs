@@ -11,7 +11,7 @@ use std::{
 use toml::{Table, Value};
 
 use super::{
-    backends,
+    backends, budget,
     env::Env,
     keys::{Keys, Problem},
     mcp,
@@ -53,6 +53,8 @@ pub struct Config {
     pub agent: agent::Config,
     /// What outlives a request.
     pub store: store::Config,
+    /// What may be spent.
+    pub budget: budget::Config,
     /// What is written of runs.
     pub trace: trace::Config,
     /// The log.
@@ -133,6 +135,7 @@ fn resolve(keys: &mut Keys<'_>, search: Search<'_>) -> Config {
         servers_file,
         agent: mcp::agent(keys),
         store: super::store::resolve(keys),
+        budget: budget::resolve(keys),
         trace: trace_keys::resolve(keys),
         log: Log {
             level: keys.take("log.level", "info".to_owned(), log_level),
