@@ -3,14 +3,17 @@
 //! A test is a function of the place: it opens empty ledgers there and uses them as the gate does, through [`Store`], at times that it says
 //! itself. [`every_place`] has the list; [`on`] makes a module of tests for one place.
 
-mod opened;
+pub(super) mod opened;
 mod parallel;
 mod quotas;
 mod random;
 mod rules;
 mod vectors;
 
+use std::time::Duration;
+
 use self::opened::Place;
+use super::file::Sync;
 
 /// A module of tests for one place.
 macro_rules! on {
@@ -40,6 +43,8 @@ macro_rules! on {
 macro_rules! every_place {
     ($($module:ident::$test:ident,)*) => {
         on!(memory = Place::Memory; $($module::$test,)*);
+        on!(file = Place::File(super::Sync::Every(super::Duration::from_millis(5))); $($module::$test,)*);
+        on!(synced_file = Place::File(super::Sync::Always); $($module::$test,)*);
     };
 }
 

@@ -1,11 +1,18 @@
 //! An empty ledger in one of the places, and the words in which the tests speak to it.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::{
+    path::PathBuf,
+    sync::atomic::{AtomicU64, Ordering},
+};
 
 use crate::budget::{
     Amount, Subject, Unit,
     ledger::{Action, Balance, Code, Committed, Error, Event, Overage, Request, Terms},
-    store::{Store, clock, memory::Memory},
+    store::{
+        Store, clock,
+        file::{File, Sync},
+        memory::Memory,
+    },
 };
 
 pub(super) const UNIT: Unit = Unit::Credits;
@@ -20,11 +27,14 @@ static NEXT: AtomicU64 = AtomicU64::new(0);
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Place {
     Memory,
+    File(Sync),
 }
 
 /// A ledger there, of this test alone.
 pub(super) struct Opened {
     pub(super) store: Store,
+    /// Where it is, to be removed after the store is closed.
+    _folder: Option<Folder>,
 }
 
 impl Place {
@@ -32,7 +42,11 @@ impl Place {
     pub(super) async fn empty(self) -> Opened {
         at(0);
         match self {
-            Self::Memory => Opened { store: Store::Memory(Memory::default()) },
+            Self::Memory => Opened { store: Store::Memory(Memory::default()), _folder: None },
+            Self::File(sync) => {
+                let folder = Folder::new();
+                Opened { store: Store::File(File::open(folder.0.join("ledger"), sync).unwrap()), _folder: Some(folder) }
+            }
         }
     }
 
@@ -50,6 +64,8 @@ impl Place {
     pub(super) fn lives(self) -> u32 {
         match self {
             Self::Memory => 256,
+            // Each opens a file.
+            Self::File(_) => 24,
         }
     }
 }
@@ -87,6 +103,23 @@ impl Opened {
 
     pub(super) async fn commit_as(&self, key: &str, id: &str, amount: u64) -> Result<Committed, Code> {
         self.store.commit(id, key, &[Amount::new(UNIT, amount)]).await.map_err(code)
+    }
+}
+
+/// A folder of a test's own, removed at its end.
+pub(in crate::budget::store) struct Folder(pub(in crate::budget::store) PathBuf);
+
+impl Folder {
+    pub(in crate::budget::store) fn new() -> Self {
+        let path = std::env::temp_dir().join(format!("toolgate-ledger-{}-{}", std::process::id(), key()));
+        let _ = std::fs::remove_dir_all(&path);
+        Self(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
