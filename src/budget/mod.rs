@@ -6,6 +6,8 @@
 pub mod access;
 pub mod account;
 pub mod amount;
+pub mod cycles;
+pub mod journal;
 pub mod ledger;
 pub mod store;
 pub mod subject;
