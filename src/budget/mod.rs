@@ -6,12 +6,14 @@
 pub mod access;
 pub mod account;
 pub mod amount;
+pub mod keys;
 pub mod ledger;
 pub mod store;
 pub mod subject;
 
 pub use self::account::Account;
 pub use self::amount::{Amount, Unit};
+pub use self::keys::Keys;
 pub use self::ledger::Ledger;
 pub use self::store::Store;
 pub use self::subject::Subject;
