@@ -37,9 +37,6 @@ pub async fn serve(config: Config) -> anyhow::Result<ExitCode> {
     raise_descriptor_limit(config.server.connections_max);
     let listener = TcpListener::bind(config.server.listen).await.with_context(|| format!("listen on {}", config.server.listen))?;
     let address = listener.local_addr().context("read the listener's address")?;
-    if !address.ip().is_loopback() {
-        tracing::warn!(%address, "reachable from the network, and asks no client for a key");
-    }
     let state = build(&config);
     let backends: Vec<&str> = config.backends.backends.iter().map(|backend| backend.name.as_str()).collect();
     tracing::info!(%address, ?backends, "listening");
@@ -128,7 +125,7 @@ pub fn build(config: &Config) -> State {
     let store = Arc::new(Store::new(config.store.clone()));
     let toolbox = (!config.tools.servers.is_empty()).then(|| Toolbox::new(config.tools.clone(), tasks.clone(), Arc::clone(&store)));
     let agent = Agent::new(engine, toolbox.clone(), store, recorder(config), config.agent);
-    State { config: config.server.clone(), agent, router, toolbox, tasks }
+    State { config: config.server.clone(), keys: config.keys.clone(), agent, router, toolbox, tasks }
 }
 
 /// The trace, as the configuration says, without the credentials that toolgate itself was given.

@@ -35,12 +35,9 @@ impl Account {
         }
     }
 
-    /// What it owns is kept apart by this name: that of the key and of whom it stands for. Empty for those who needed no key.
-    pub fn owner(&self) -> String {
-        if self.key.is_empty() {
-            return String::new();
-        }
-        format!("{}#{}", self.key, self.subject.scopes().pop().unwrap_or_default())
+    /// What it owns is kept apart by this name: that of the key and of whom it stands for. `None` for those who needed no key.
+    pub fn owner(&self) -> Option<String> {
+        (!self.key.is_empty()).then(|| format!("{}#{}", self.key, self.subject.scopes().pop().unwrap_or_default()))
     }
 
     /// Whether `model` may be asked for.

@@ -230,7 +230,7 @@ mod tests {
 
     #[test]
     fn expiry_is_a_date_or_a_moment() {
-        let check = |typed: Value, expected: Option<&str>| assert_eq!(moment(&typed).ok(), expected.map(at), "{typed}");
+        let check = |typed: Value, expected: Option<&str>| assert_eq!(moment(&typed).ok(), expected.map(at), "{typed:?}");
         let datetime = |text: &str| Value::Datetime(text.parse().unwrap());
         check(datetime("2027-01-31"), Some("2027-01-31T00:00:00Z"));
         check(datetime("2027-01-31T18:00:00+02:00"), Some("2027-01-31T16:00:00Z"));
