@@ -17,7 +17,13 @@ use tokio::{
 use crate::{
     agent::{Agent, Parts},
     backend::{Router, Slot, Target, target},
-    budget::{self, Gate, store::memory::Memory},
+    budget::{
+        self, Gate,
+        store::{
+            file::{File, Sync},
+            memory::Memory,
+        },
+    },
     config::{Config, budget::Books},
     glob,
     inference::Engine,
@@ -38,9 +44,6 @@ pub async fn serve(config: Config) -> anyhow::Result<ExitCode> {
     raise_descriptor_limit(config.server.connections_max);
     let listener = TcpListener::bind(config.server.listen).await.with_context(|| format!("listen on {}", config.server.listen))?;
     let address = listener.local_addr().context("read the listener's address")?;
-    if !address.ip().is_loopback() {
-        tracing::warn!(%address, "reachable from the network, and asks no client for a key");
-    }
     let state = build(&config, books(&config)?);
     let backends: Vec<&str> = config.backends.backends.iter().map(|backend| backend.name.as_str()).collect();
     tracing::info!(%address, ?backends, "listening");
@@ -132,14 +135,19 @@ pub fn build(config: &Config, books: Option<Arc<budget::Store>>) -> State {
     let gate = Gate::new(config.budget.policy.clone(), books, tasks.clone());
     let trace = recorder(config);
     let agent = Agent::new(Parts { engine, toolbox: toolbox.clone(), store, trace, gate: gate.clone(), config: config.agent });
-    State { config: config.server.clone(), agent, router, toolbox, gate, tasks }
+    State { config: config.server.clone(), keys: config.keys.clone(), agent, router, toolbox, gate, tasks }
 }
 
 /// The books, as the configuration says, if there are any. Fails when they cannot be opened.
 pub fn books(config: &Config) -> anyhow::Result<Option<Arc<budget::Store>>> {
     let store = match &config.budget.books {
         Books::Off => return Ok(None),
-        Books::Memory | Books::File { .. } | Books::Redis => budget::Store::Memory(Memory::default()),
+        Books::Memory | Books::Redis => budget::Store::Memory(Memory::default()),
+        Books::File { path, sync_every } => {
+            let sync = sync_every.map_or(Sync::Always, Sync::Every);
+            let file = File::open(path, sync).with_context(|| format!("open the ledger {}", path.display()))?;
+            budget::Store::File(file)
+        }
     };
     Ok(Some(Arc::new(store)))
 }
