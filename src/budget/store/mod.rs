@@ -1,9 +1,12 @@
 //! Where the ledger is kept. Each place keeps all of an operation or none of it, and does one at a time.
 
+mod clock;
 pub mod memory;
 
-use std::time::{SystemTime, UNIX_EPOCH};
+#[cfg(test)]
+mod tests;
 
+pub(in crate::budget) use self::clock::now_ms;
 use self::memory::Memory;
 use super::{
     Amount, Unit,
@@ -99,10 +102,4 @@ impl Store {
             Self::Memory(memory) => Ok(memory.entries(since_ms, until_ms)),
         }
     }
-}
-
-/// Now, in milliseconds since 1970.
-pub(in crate::budget) fn now_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
