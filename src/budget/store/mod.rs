@@ -2,12 +2,13 @@
 
 mod clock;
 pub mod memory;
+pub mod redis;
 
 #[cfg(test)]
 mod tests;
 
 pub(in crate::budget) use self::clock::now_ms;
-use self::memory::Memory;
+use self::{memory::Memory, redis::Redis};
 use super::{
     Amount, Unit,
     ledger::{Applied, Balance, Committed, Entry, Error, Event, Extended, Released, Request, Reserved, Status, Terms},
@@ -18,13 +19,16 @@ use super::{
 pub enum Store {
     /// In this process.
     Memory(Memory),
+    /// In a Redis, for several processes.
+    Redis(Box<Redis>),
 }
 
 /// Does the operation in whichever place it is.
 macro_rules! place {
-    ($store:expr, $ledger:ident => $operation:expr) => {
+    ($store:expr, $operation:ident($($argument:expr),*)) => {
         match $store {
-            Store::Memory(memory) => memory.with(now_ms(), |mut $ledger| $operation),
+            Store::Memory(memory) => memory.with(now_ms(), |mut ledger| ledger.$operation($($argument),*)),
+            Store::Redis(redis) => redis.$operation($($argument),*).await,
         }
     };
 }
@@ -34,65 +38,68 @@ impl Store {
     pub fn is_local(&self) -> bool {
         match self {
             Self::Memory(_) => true,
+            Self::Redis(_) => false,
         }
     }
 
     /// See [`super::Ledger::reserve`].
     pub async fn reserve(&self, request: &Request) -> Result<Reserved, Error> {
-        place!(self, ledger => ledger.reserve(request))
+        place!(self, reserve(request))
     }
 
     /// See [`super::Ledger::decide`].
     pub async fn decide(&self, request: &Request) -> Result<(), Error> {
         match self {
             Self::Memory(memory) => memory.with(now_ms(), |ledger| ledger.decide(request)),
+            Self::Redis(redis) => redis.decide(request).await,
         }
     }
 
     /// See [`super::Ledger::commit`].
     pub async fn commit(&self, id: &str, key: &str, actuals: &[Amount]) -> Result<Committed, Error> {
-        place!(self, ledger => ledger.commit(id, key, actuals))
+        place!(self, commit(id, key, actuals))
     }
 
     /// See [`super::Ledger::release`].
     pub async fn release(&self, id: &str, key: &str) -> Result<Released, Error> {
-        place!(self, ledger => ledger.release(id, key))
+        place!(self, release(id, key))
     }
 
     /// See [`super::Ledger::extend`].
     pub async fn extend(&self, id: &str, key: &str, by_ms: u64) -> Result<Extended, Error> {
-        place!(self, ledger => ledger.extend(id, key, by_ms))
+        place!(self, extend(id, key, by_ms))
     }
 
     /// See [`super::Ledger::event`].
     pub async fn event(&self, event: &Event) -> Result<Applied, Error> {
-        place!(self, ledger => ledger.event(event))
+        place!(self, event(event))
     }
 
     /// See [`super::Ledger::expire`].
     pub async fn expire(&self) -> Result<usize, Error> {
-        place!(self, ledger => ledger.expire())
+        place!(self, expire())
     }
 
     /// See [`super::Ledger::allocate`].
     pub async fn allocate(&self, scope: &str, unit: Unit, terms: &Terms) -> Result<Balance, Error> {
-        place!(self, ledger => ledger.allocate(scope, unit, terms))
+        place!(self, allocate(scope, unit, terms))
     }
 
     /// See [`super::Ledger::fund`].
     pub async fn fund(&self, scope: &str, amount: Amount) -> Result<Balance, Error> {
-        place!(self, ledger => ledger.fund(scope, amount))
+        place!(self, fund(scope, amount))
     }
 
     /// See [`super::Ledger::set_status`].
     pub async fn set_status(&self, scope: &str, unit: Unit, status: Status) -> Result<Balance, Error> {
-        place!(self, ledger => ledger.set_status(scope, unit, status))
+        place!(self, set_status(scope, unit, status))
     }
 
     /// Every budget, by scope and unit, in that order.
     pub async fn balances(&self) -> Result<Vec<(String, Unit, Balance)>, Error> {
         match self {
             Self::Memory(memory) => Ok(memory.balances()),
+            Self::Redis(redis) => redis.balances().await,
         }
     }
 
@@ -100,6 +107,7 @@ impl Store {
     pub async fn entries(&self, since_ms: u64, until_ms: u64) -> Result<Vec<Entry>, Error> {
         match self {
             Self::Memory(memory) => Ok(memory.entries(since_ms, until_ms)),
+            Self::Redis(redis) => redis.entries(since_ms, until_ms).await,
         }
     }
 }

@@ -1,7 +1,11 @@
 //! An empty ledger in one of the places, and the words in which the tests speak to it.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
 
+use super::server::{Server, ledger};
 use crate::budget::{
     Amount, Subject, Unit,
     ledger::{Action, Balance, Code, Committed, Error, Event, Overage, Request, Terms},
@@ -20,11 +24,14 @@ static NEXT: AtomicU64 = AtomicU64::new(0);
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Place {
     Memory,
+    Redis,
 }
 
 /// A ledger there, of this test alone.
 pub(super) struct Opened {
     pub(super) store: Store,
+    /// Runs as long as the ledger is used.
+    _server: Option<Arc<Server>>,
 }
 
 impl Place {
@@ -32,7 +39,12 @@ impl Place {
     pub(super) async fn empty(self) -> Opened {
         at(0);
         match self {
-            Self::Memory => Opened { store: Store::Memory(Memory::default()) },
+            Self::Memory => Opened { store: Store::Memory(Memory::default()), _server: None },
+            Self::Redis => {
+                let server = Server::shared();
+                let store = Store::Redis(Box::new(ledger(&server.url(), &format!("{}:", key()))));
+                Opened { store, _server: Some(server) }
+            }
         }
     }
 
@@ -50,6 +62,7 @@ impl Place {
     pub(super) fn lives(self) -> u32 {
         match self {
             Self::Memory => 256,
+            Self::Redis => 64,
         }
     }
 }

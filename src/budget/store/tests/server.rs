@@ -1,0 +1,82 @@
+//! A redis-server for the tests, ended when the last who uses it is done.
+
+use std::{
+    net::{TcpListener, TcpStream},
+    process::{Child, Command, Stdio},
+    sync::{Arc, Mutex, PoisonError, Weak},
+    time::{Duration, Instant},
+};
+
+use crate::{budget::store::redis::Redis, redis::Config, secret::Secret};
+
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A running one. Its password is there so that a test can look for it where it must not be.
+pub(in crate::budget::store) struct Server {
+    child: Option<Child>,
+    port: u16,
+    options: Vec<String>,
+}
+
+impl Server {
+    /// One that all tests share which keep nothing beyond their end.
+    pub(in crate::budget::store) fn shared() -> Arc<Self> {
+        static RUNNING: Mutex<Weak<Server>> = Mutex::new(Weak::new());
+        let mut running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
+        running.upgrade().unwrap_or_else(|| {
+            let server = Arc::new(Self::start(&["--appendonly", "no"]));
+            *running = Arc::downgrade(&server);
+            server
+        })
+    }
+
+    /// One with options of its own.
+    pub(in crate::budget::store) fn start(options: &[&str]) -> Self {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let options = options.iter().map(|&option| option.to_owned()).collect();
+        let mut server = Self { child: None, port, options };
+        server.begin();
+        server
+    }
+
+    /// Starts it, at the address it had before, if any.
+    pub(in crate::budget::store) fn begin(&mut self) {
+        #[expect(clippy::disallowed_methods, reason = "a test is no part of the program")]
+        let program = std::env::var("REDIS_SERVER").unwrap_or_else(|_| "redis-server".to_owned());
+        let mut command = Command::new(program);
+        command.args(["--port", &self.port.to_string(), "--bind", "127.0.0.1", "--save", "", "--requirepass", "p@ss"]);
+        self.child = Some(command.args(&self.options).stdout(Stdio::null()).spawn().unwrap());
+        let begun = Instant::now();
+        while TcpStream::connect(("127.0.0.1", self.port)).is_err() {
+            assert!(begun.elapsed() < PATIENCE, "redis-server does not start");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Ends it as the kernel ends what it kills.
+    pub(in crate::budget::store) fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+    }
+
+    pub(in crate::budget::store) fn url(&self) -> String {
+        format!("redis://:p%40ss@127.0.0.1:{}", self.port)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// A ledger in the Redis at `url`, under `prefix`. A test waits longer than a request: its machine does much else.
+pub(in crate::budget::store) fn ledger(url: &str, prefix: &str) -> Redis {
+    ledger_within(url, prefix, PATIENCE)
+}
+
+pub(in crate::budget::store) fn ledger_within(url: &str, prefix: &str, timeout: Duration) -> Redis {
+    Redis::new(Config::new(Secret::new(url), prefix.to_owned(), timeout).unwrap())
+}
