@@ -7,8 +7,8 @@ mod opened;
 mod parallel;
 mod quotas;
 mod random;
+mod redis;
 mod rules;
-pub(super) mod server;
 mod vectors;
 
 use self::opened::Place;

@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-use super::server::{Server, ledger};
+use super::redis::server::{Server, ledger};
 use crate::budget::{
     Amount, Subject, Unit,
     ledger::{Action, Balance, Code, Committed, Error, Event, Overage, Request, Terms},

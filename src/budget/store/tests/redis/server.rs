@@ -12,7 +12,7 @@ use crate::{budget::store::redis::Redis, redis::Config, secret::Secret};
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A running one. Its password is there so that a test can look for it where it must not be.
-pub(in crate::budget::store) struct Server {
+pub(in super::super) struct Server {
     child: Option<Child>,
     port: u16,
     options: Vec<String>,
@@ -20,7 +20,7 @@ pub(in crate::budget::store) struct Server {
 
 impl Server {
     /// One that all tests share which keep nothing beyond their end.
-    pub(in crate::budget::store) fn shared() -> Arc<Self> {
+    pub(in super::super) fn shared() -> Arc<Self> {
         static RUNNING: Mutex<Weak<Server>> = Mutex::new(Weak::new());
         let mut running = RUNNING.lock().unwrap_or_else(PoisonError::into_inner);
         running.upgrade().unwrap_or_else(|| {
@@ -31,7 +31,7 @@ impl Server {
     }
 
     /// One with options of its own.
-    pub(in crate::budget::store) fn start(options: &[&str]) -> Self {
+    pub(in super::super) fn start(options: &[&str]) -> Self {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let options = options.iter().map(|&option| option.to_owned()).collect();
         let mut server = Self { child: None, port, options };
@@ -40,7 +40,7 @@ impl Server {
     }
 
     /// Starts it, at the address it had before, if any.
-    pub(in crate::budget::store) fn begin(&mut self) {
+    pub(in super::super) fn begin(&mut self) {
         #[expect(clippy::disallowed_methods, reason = "a test is no part of the program")]
         let program = std::env::var("REDIS_SERVER").unwrap_or_else(|_| "redis-server".to_owned());
         let mut command = Command::new(program);
@@ -54,14 +54,29 @@ impl Server {
     }
 
     /// Ends it as the kernel ends what it kills.
-    pub(in crate::budget::store) fn kill(&mut self) {
+    pub(in super::super) fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
             child.kill().unwrap();
             child.wait().unwrap();
         }
     }
 
-    pub(in crate::budget::store) fn url(&self) -> String {
+    /// Stops it where it is, as a machine that hangs.
+    pub(in super::super) fn stop(&self) {
+        self.signal("STOP");
+    }
+
+    /// Lets it go on.
+    pub(in super::super) fn go_on(&self) {
+        self.signal("CONT");
+    }
+
+    fn signal(&self, name: &str) {
+        let id = self.child.as_ref().unwrap().id().to_string();
+        assert!(Command::new("kill").args([&format!("-{name}"), &id]).status().unwrap().success());
+    }
+
+    pub(in super::super) fn url(&self) -> String {
         format!("redis://:p%40ss@127.0.0.1:{}", self.port)
     }
 }
@@ -73,10 +88,10 @@ impl Drop for Server {
 }
 
 /// A ledger in the Redis at `url`, under `prefix`. A test waits longer than a request: its machine does much else.
-pub(in crate::budget::store) fn ledger(url: &str, prefix: &str) -> Redis {
+pub(in super::super) fn ledger(url: &str, prefix: &str) -> Redis {
     ledger_within(url, prefix, PATIENCE)
 }
 
-pub(in crate::budget::store) fn ledger_within(url: &str, prefix: &str, timeout: Duration) -> Redis {
+pub(in super::super) fn ledger_within(url: &str, prefix: &str, timeout: Duration) -> Redis {
     Redis::new(Config::new(Secret::new(url), prefix.to_owned(), timeout).unwrap())
 }
