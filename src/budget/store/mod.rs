@@ -1,6 +1,7 @@
 //! Where the ledger is kept. Each place keeps all of an operation or none of it, and does one at a time.
 
 mod clock;
+pub mod file;
 pub mod memory;
 pub mod redis;
 
@@ -8,7 +9,7 @@ pub mod redis;
 mod tests;
 
 pub(in crate::budget) use self::clock::now_ms;
-use self::{memory::Memory, redis::Redis};
+use self::{file::File, memory::Memory, redis::Redis};
 use super::{
     Amount, Unit,
     ledger::{Applied, Balance, Committed, Entry, Error, Event, Extended, Released, Request, Reserved, Status, Terms},
@@ -19,6 +20,8 @@ use super::{
 pub enum Store {
     /// In this process.
     Memory(Memory),
+    /// In a file of this process.
+    File(File),
     /// In a Redis, for several processes.
     Redis(Box<Redis>),
 }
@@ -28,6 +31,7 @@ macro_rules! place {
     ($store:expr, $operation:ident($($argument:expr),*)) => {
         match $store {
             Store::Memory(memory) => memory.with(now_ms(), |mut ledger| ledger.$operation($($argument),*)),
+            Store::File(file) => file.with(now_ms(), |mut ledger| ledger.$operation($($argument),*)),
             Store::Redis(redis) => redis.$operation($($argument),*).await,
         }
     };
@@ -37,7 +41,7 @@ impl Store {
     /// Whether its operations are done at once, without waiting for others.
     pub fn is_local(&self) -> bool {
         match self {
-            Self::Memory(_) => true,
+            Self::Memory(_) | Self::File(_) => true,
             Self::Redis(_) => false,
         }
     }
@@ -51,6 +55,7 @@ impl Store {
     pub async fn decide(&self, request: &Request) -> Result<(), Error> {
         match self {
             Self::Memory(memory) => memory.with(now_ms(), |ledger| ledger.decide(request)),
+            Self::File(file) => file.with(now_ms(), |ledger| ledger.decide(request)),
             Self::Redis(redis) => redis.decide(request).await,
         }
     }
@@ -99,6 +104,7 @@ impl Store {
     pub async fn balances(&self) -> Result<Vec<(String, Unit, Balance)>, Error> {
         match self {
             Self::Memory(memory) => Ok(memory.balances()),
+            Self::File(file) => Ok(file.balances()?),
             Self::Redis(redis) => redis.balances().await,
         }
     }
@@ -107,6 +113,7 @@ impl Store {
     pub async fn entries(&self, since_ms: u64, until_ms: u64) -> Result<Vec<Entry>, Error> {
         match self {
             Self::Memory(memory) => Ok(memory.entries(since_ms, until_ms)),
+            Self::File(file) => Ok(file.entries(since_ms, until_ms)?),
             Self::Redis(redis) => redis.entries(since_ms, until_ms).await,
         }
     }

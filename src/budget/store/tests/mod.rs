@@ -3,7 +3,7 @@
 //! A test is a function of the place: it opens empty ledgers there and uses them as the gate does, through [`Store`], at times that it says
 //! itself. [`every_place`] has the list; [`on`] makes a module of tests for one place.
 
-mod opened;
+pub(super) mod opened;
 mod parallel;
 mod quotas;
 mod random;
@@ -11,7 +11,10 @@ mod redis;
 mod rules;
 mod vectors;
 
+use std::time::Duration;
+
 use self::opened::Place;
+use super::file::Sync;
 
 /// A module of tests for one place. They wait for what it needs where `$waits`, a condition of `cfg`, holds.
 macro_rules! on {
@@ -44,6 +47,8 @@ macro_rules! on {
 macro_rules! every_place {
     ($($module:ident::$test:ident,)*) => {
         on!(memory = Place::Memory, waits if any(); $($module::$test,)*);
+        on!(file = Place::File(super::Sync::Every(super::Duration::from_millis(5))), waits if any(); $($module::$test,)*);
+        on!(synced_file = Place::File(super::Sync::Always), waits if any(); $($module::$test,)*);
         on!(real_redis = Place::Redis, waits if all(); $($module::$test,)*);
     };
 }

@@ -1,15 +1,22 @@
 //! An empty ledger in one of the places, and the words in which the tests speak to it.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use super::redis::server::{Server, ledger};
 use crate::budget::{
     Amount, Subject, Unit,
     ledger::{Action, Balance, Code, Committed, Error, Event, Overage, Request, Terms},
-    store::{Store, clock, memory::Memory},
+    store::{
+        Store, clock,
+        file::{File, Sync},
+        memory::Memory,
+    },
 };
 
 pub(super) const UNIT: Unit = Unit::Credits;
@@ -24,14 +31,22 @@ static NEXT: AtomicU64 = AtomicU64::new(0);
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Place {
     Memory,
+    File(Sync),
     Redis,
 }
 
 /// A ledger there, of this test alone.
 pub(super) struct Opened {
     pub(super) store: Store,
-    /// Runs as long as the ledger is used.
-    _server: Option<Arc<Server>>,
+    /// What it needs as long as it is used.
+    _place: Option<Needed>,
+}
+
+/// What a place is in. A folder is removed after the store is closed.
+#[expect(dead_code, reason = "they are held for what their drop does")]
+enum Needed {
+    Folder(Folder),
+    Server(Arc<Server>),
 }
 
 impl Place {
@@ -39,11 +54,15 @@ impl Place {
     pub(super) async fn empty(self) -> Opened {
         at(0);
         match self {
-            Self::Memory => Opened { store: Store::Memory(Memory::default()), _server: None },
+            Self::Memory => Opened { store: Store::Memory(Memory::default()), _place: None },
+            Self::File(sync) => {
+                let folder = Folder::new();
+                Opened { store: Store::File(File::open(folder.0.join("ledger"), sync).unwrap()), _place: Some(Needed::Folder(folder)) }
+            }
             Self::Redis => {
                 let server = Server::shared();
                 let store = Store::Redis(Box::new(ledger(&server.url(), &format!("{}:", key()))));
-                Opened { store, _server: Some(server) }
+                Opened { store, _place: Some(Needed::Server(server)) }
             }
         }
     }
@@ -62,6 +81,8 @@ impl Place {
     pub(super) fn lives(self) -> u32 {
         match self {
             Self::Memory => 256,
+            // Each opens a file.
+            Self::File(_) => 24,
             Self::Redis => 64,
         }
     }
@@ -100,6 +121,23 @@ impl Opened {
 
     pub(super) async fn commit_as(&self, key: &str, id: &str, amount: u64) -> Result<Committed, Code> {
         self.store.commit(id, key, &[Amount::new(UNIT, amount)]).await.map_err(code)
+    }
+}
+
+/// A folder of a test's own, removed at its end.
+pub(in crate::budget::store) struct Folder(pub(in crate::budget::store) PathBuf);
+
+impl Folder {
+    pub(in crate::budget::store) fn new() -> Self {
+        let path = std::env::temp_dir().join(format!("toolgate-ledger-{}-{}", std::process::id(), key()));
+        let _ = std::fs::remove_dir_all(&path);
+        Self(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 

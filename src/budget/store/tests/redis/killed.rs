@@ -15,8 +15,7 @@ use std::{
 use futures_util::{StreamExt, stream};
 
 use super::{
-    super::opened::{TENANT, UNIT, event, request},
-    Folder,
+    super::opened::{Folder, TENANT, UNIT, event, request},
     server::{Server, ledger},
 };
 use crate::budget::{
@@ -71,6 +70,16 @@ fn journaled(journal: &str) -> BTreeSet<u64> {
     whole.lines().filter_map(|line| line.parse().ok()).collect()
 }
 
+fn folder() -> Folder {
+    let folder = Folder::new();
+    fs::create_dir_all(&folder.0).unwrap();
+    folder
+}
+
+fn path(folder: &Folder, name: &str) -> String {
+    folder.0.join(name).to_str().unwrap().to_owned()
+}
+
 async fn opened(redis: &Redis) {
     redis.allocate(TENANT, UNIT, &Terms { allocated: Some(100_000_000), ..Terms::default() }).await.unwrap();
 }
@@ -87,8 +96,8 @@ async fn check(redis: &Redis, operations: impl Iterator<Item = u64>) {
 #[tokio::test]
 #[ignore = "needs a redis-server, see tests/real/test.sh"]
 async fn real_redis_has_the_sum_of_the_journal_when_the_client_is_killed() {
-    let (server, folder) = (Server::shared(), Folder::new());
-    let journal = format!("{}/journal", folder.path());
+    let (server, folder) = (Server::shared(), folder());
+    let journal = path(&folder, "journal");
     let redis = ledger(&server.url(), "client:");
     opened(&redis).await;
     for kill in 1..=4 {
@@ -118,9 +127,9 @@ async fn works() {
 #[tokio::test]
 #[ignore = "needs a redis-server, see tests/real/test.sh"]
 async fn real_redis_keeps_what_it_answered_when_it_is_killed() {
-    let folder = Folder::new();
-    let journal = format!("{}/journal", folder.path());
-    let mut server = Server::start(&["--appendonly", "yes", "--appendfsync", "always", "--dir", folder.path()]);
+    let folder = folder();
+    let journal = path(&folder, "journal");
+    let mut server = Server::start(&["--appendonly", "yes", "--appendfsync", "always", "--dir", &path(&folder, "")]);
     let redis = Arc::new(ledger(&server.url(), "server:"));
     opened(&redis).await;
     for kill in 1..=3 {

@@ -7,9 +7,7 @@ mod outage;
 mod processes;
 pub(super) mod server;
 
-use std::{path::PathBuf, process::Command};
-
-use super::opened::key;
+use std::process::Command;
 
 /// This program with these variables, as a process that runs one test alone: `name`, which is ignored otherwise.
 fn process(name: &str, variables: &[(&str, &str)]) -> Command {
@@ -23,26 +21,4 @@ fn process(name: &str, variables: &[(&str, &str)]) -> Command {
 fn variable(name: &str) -> String {
     #[expect(clippy::disallowed_methods, reason = "a test is no part of the program")]
     std::env::var(name).unwrap()
-}
-
-/// A folder of one test's own, gone with it.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new() -> Self {
-        let path = std::env::temp_dir().join(format!("toolgate-redis-{}-{}", std::process::id(), key()));
-        std::fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-
-    fn path(&self) -> &str {
-        self.0.to_str().unwrap()
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // The system clears what stays.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }
