@@ -98,7 +98,8 @@ impl Connection {
             }
             // The connection may have been dead before it was used.
             self.drop_manager(number);
-            (manager, number) = self.manager().map_err(|Failure(why)| (ErrorKind::Io, "left alone", why))?;
+            let Ok(next) = self.manager() else { return answer };
+            (manager, number) = next;
             question(manager).await
         };
         let answer = tokio::time::timeout(self.config.timeout, asked).await;

@@ -1,11 +1,13 @@
 //! A redis-server for the tests, ended when the last who uses it is done.
 
 use std::{
-    net::{TcpListener, TcpStream},
+    net::TcpListener,
     process::{Child, Command, Stdio},
     sync::{Arc, Mutex, PoisonError, Weak},
     time::{Duration, Instant},
 };
+
+use ::redis::{Client, cmd};
 
 use crate::{budget::store::redis::Redis, redis::Config, secret::Secret};
 
@@ -47,10 +49,16 @@ impl Server {
         command.args(["--port", &self.port.to_string(), "--bind", "127.0.0.1", "--save", "", "--requirepass", "p@ss"]);
         self.child = Some(command.args(&self.options).stdout(Stdio::null()).spawn().unwrap());
         let begun = Instant::now();
-        while TcpStream::connect(("127.0.0.1", self.port)).is_err() {
+        // It listens before it has read its file.
+        while !self.is_ready() {
             assert!(begun.elapsed() < PATIENCE, "redis-server does not start");
             std::thread::sleep(Duration::from_millis(10));
         }
+    }
+
+    fn is_ready(&self) -> bool {
+        let connected = Client::open(self.url()).unwrap().get_connection();
+        connected.is_ok_and(|mut connection| cmd("PING").exec(&mut connection).is_ok())
     }
 
     /// Ends it as the kernel ends what it kills.
