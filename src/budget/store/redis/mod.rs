@@ -9,7 +9,7 @@
 //! <prefix>{ledger}:balances           hash    "UNIT scope" → the sums, as JSON
 //! <prefix>{ledger}:caps               hash    "UNIT scope" → what whoever uses the budget is asked to keep to, as JSON
 //! <prefix>{ledger}:ending             zset    "UNIT scope" by when the budget may be forgotten
-//! <prefix>{ledger}:reservation:<id>   hash    kept for a day once it is settled
+//! <prefix>{ledger}:reservation:<id>   hash    all of it while it stands; what became of it for a day after that
 //! <prefix>{ledger}:due                zset    ids of what is not settled, by when it must be
 //! <prefix>{ledger}:answer:<place>     string  a hash of what was asked, until when the answer is kept, and the answer, as JSON
 //! <prefix>{ledger}:entries            zset    the books: a number and the line, as JSON, by time

@@ -4,12 +4,14 @@ local function reservation_key(id)
   return base .. 'reservation:' .. id
 end
 
--- nil where there is none.
+-- nil where there is none. Of one that is settled only its state is known.
 local function read_reservation(id)
   local names = { 'state', 'subject', 'action', 'holds', 'overage', 'expires_ms', 'grace_ms', 'extensions' }
   local values = redis.call('HMGET', reservation_key(id), unpack(names))
   if not values[1] then
     return nil
+  elseif values[1] ~= 'ACTIVE' then
+    return { id = id, state = values[1] }
   end
   local reservation = { id = id }
   for place, name in ipairs(names) do
@@ -61,8 +63,9 @@ local function held(hold)
   return scopes
 end
 
--- It is over, and kept for a while.
+-- It is over. That is kept for a while, and no more of it: there are many.
 local function settle(id, state)
+  redis.call('DEL', reservation_key(id))
   redis.call('HSET', reservation_key(id), 'state', state)
   redis.call('PEXPIRE', reservation_key(id), KEPT_MS)
   redis.call('ZREM', base .. 'due', id)
