@@ -11,11 +11,10 @@ use toolgate::{
     chat::{Event, FinishReason, Meta, Request, Tool},
     config::{self, Typed},
     inference::{
-        Engine, Guardrails,
+        Engine, Guardrails, Watch,
         offer::{self, Offer},
         rescue::rescue,
     },
-    trace,
 };
 
 /// Says the same reply each time, in pieces of about a token.
@@ -61,7 +60,7 @@ fn bench(criterion: &mut Criterion) {
     let engine = Arc::new(Engine::new(Arc::new(Script(text)), config.inference));
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_time().build() else { return };
     criterion.bench_function("answer, 4 KiB in 1,000 pieces", |bencher| {
-        bencher.iter(|| runtime.block_on(engine.complete(Arc::clone(&request), Guardrails::ALL, trace::Turn::default()).count()));
+        bencher.iter(|| runtime.block_on(engine.complete(Arc::clone(&request), Guardrails::ALL, Watch::default()).count()));
     });
 }
 

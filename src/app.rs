@@ -15,9 +15,10 @@ use tokio::{
 };
 
 use crate::{
-    agent::Agent,
+    agent::{Agent, Parts},
     backend::{Router, Slot, Target, target},
-    config::Config,
+    budget::{self, Gate, store::memory::Memory},
+    config::{Config, budget::Books},
     glob,
     inference::Engine,
     resilience::tasks::Tasks,
@@ -37,7 +38,7 @@ pub async fn serve(config: Config) -> anyhow::Result<ExitCode> {
     raise_descriptor_limit(config.server.connections_max);
     let listener = TcpListener::bind(config.server.listen).await.with_context(|| format!("listen on {}", config.server.listen))?;
     let address = listener.local_addr().context("read the listener's address")?;
-    let state = build(&config);
+    let state = build(&config, books(&config)?);
     let backends: Vec<&str> = config.backends.backends.iter().map(|backend| backend.name.as_str()).collect();
     tracing::info!(%address, ?backends, "listening");
     let router = state.router.clone();
@@ -45,6 +46,7 @@ pub async fn serve(config: Config) -> anyhow::Result<ExitCode> {
     if let Some(toolbox) = &state.toolbox {
         toolbox.start();
     }
+    state.gate.start();
     let (tasks, trace) = (state.tasks.clone(), state.agent.trace().clone());
 
     // 1 stop accepting → 2 let connections finish their request, within the grace → 3 close the connections to MCP servers, end their
@@ -117,15 +119,26 @@ fn raise_descriptor_limit(connections_max: usize) {
     }
 }
 
-/// The parts of one server.
-pub fn build(config: &Config) -> State {
+/// The parts of one server, whose costs are kept in `books`.
+pub fn build(config: &Config, books: Option<Arc<budget::Store>>) -> State {
     let router = Router::new(config.backends.clone(), &config.upstream);
     let engine = Arc::new(Engine::new(Arc::new(router.clone()), config.inference.clone()));
     let tasks = Tasks::default();
     let store = Arc::new(Store::new(config.store.clone()));
     let toolbox = (!config.tools.servers.is_empty()).then(|| Toolbox::new(config.tools.clone(), tasks.clone(), Arc::clone(&store)));
-    let agent = Agent::new(engine, toolbox.clone(), store, recorder(config), config.agent);
-    State { config: config.server.clone(), keys: config.keys.clone(), agent, router, toolbox, tasks }
+    let gate = Gate::new(config.budget.policy.clone(), books, tasks.clone());
+    let trace = recorder(config);
+    let agent = Agent::new(Parts { engine, toolbox: toolbox.clone(), store, trace, gate: gate.clone(), config: config.agent });
+    State { config: config.server.clone(), keys: config.keys.clone(), agent, router, toolbox, gate, tasks }
+}
+
+/// The books, as the configuration says, if there are any. Fails when they cannot be opened.
+pub fn books(config: &Config) -> anyhow::Result<Option<Arc<budget::Store>>> {
+    let store = match &config.budget.books {
+        Books::Off => return Ok(None),
+        Books::Memory | Books::File { .. } | Books::Redis => budget::Store::Memory(Memory::default()),
+    };
+    Ok(Some(Arc::new(store)))
 }
 
 /// The trace, as the configuration says, without the credentials that toolgate itself was given.
@@ -149,7 +162,7 @@ pub fn accept(config: &Config, pattern: &str) -> anyhow::Result<Vec<String>> {
 
 /// What is wrong with the backends, one sentence each.
 pub async fn check(config: Config) -> Vec<String> {
-    build(&config).router.check().await
+    build(&config, None).router.check().await
 }
 
 /// Asks the toolgate that listens at the configured address whether it lives.

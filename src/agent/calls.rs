@@ -12,13 +12,14 @@ use serde_json::{Value, json};
 use tokio::{sync::mpsc, time::Instant};
 
 use super::{
-    Inner,
+    Parts,
     approval::{self, Asked, Decision, NOT_APPROVED, State, Verdict},
     limits::asks,
     shelf::Shelf,
 };
 use crate::{
-    chat::{CallRecord, call::NO_SERVER},
+    budget::Meter,
+    chat::{CallRecord, call::NO_SERVER, cost::Cost},
     tools::{Chosen, Entry, Outcome, Proposal, Toolbox, catalog::Listed, config::Policy, execute, selector::Rule},
     trace,
 };
@@ -26,11 +27,12 @@ use crate::{
 /// Makes calls for one run. Cloning it shares everything.
 #[derive(Clone)]
 pub(super) struct Caller {
-    pub(super) agent: Arc<Inner>,
+    pub(super) agent: Arc<Parts>,
     pub(super) toolbox: Arc<Toolbox>,
     pub(super) run: Arc<trace::Run>,
     /// What is kept for whom the run is made.
     pub(super) shelf: Shelf,
+    pub(super) meter: Meter,
 }
 
 /// One call to be dealt with.
@@ -67,6 +69,16 @@ pub(super) enum Fate {
     Result(String),
     /// The client is asked.
     Asked(Box<Asked>),
+}
+
+impl Fate {
+    /// What the model reads.
+    pub(super) fn into_content(self) -> String {
+        match self {
+            Self::Result(content) => content,
+            Self::Asked(asked) => content(&format!("{} waits for an approval.", asked.name)),
+        }
+    }
 }
 
 /// What is recorded of a call about which the client is asked.
@@ -112,7 +124,11 @@ impl Caller {
             Work::Proposed(proposal) => without_server(proposal),
             Work::Decided(proposal, decision) => about(proposal, decision),
         };
-        (work, Unfinished { caller: self.clone(), record: Some(record) })
+        let cost = match &work {
+            Work::Refused(_) => Cost::default(),
+            Work::Proposed(proposal) | Work::Decided(proposal, _) => proposal.cost.clone(),
+        };
+        (work, Unfinished { caller: self.clone(), record: Some(record), cost })
     }
 
     async fn answer(&self, work: Work, unfinished: Unfinished) -> Answered {
@@ -270,6 +286,8 @@ struct Unfinished {
     caller: Caller,
     /// What is known of it; nothing once it is recorded.
     record: Option<CallRecord>,
+    /// What it came to, where it was begun.
+    cost: Cost,
 }
 
 impl Unfinished {
@@ -288,7 +306,7 @@ impl Unfinished {
 impl Drop for Unfinished {
     fn drop(&mut self) {
         if let Some(record) = self.record.take() {
-            let record = CallRecord { error: Some(CANCELLED.to_owned()), ..record };
+            let record = CallRecord { error: Some(CANCELLED.to_owned()), cost: self.cost.get(), ..record };
             self.caller.agent.trace.call(&self.caller.run, &record);
         }
     }

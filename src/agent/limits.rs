@@ -24,9 +24,10 @@ pub(super) struct Limits {
 pub(super) const LAST_WORDS: &str = "No more tools can be called now. Answer with what you know, and say what is missing.";
 
 impl Limits {
-    /// Nothing used yet; the time begins now.
-    pub(super) fn new(config: Config) -> Self {
-        let deadline = Instant::now() + config.wall_clock;
+    /// Nothing used yet; the time begins now, and ends at `deadline` at the latest.
+    pub(super) fn new(config: Config, deadline: Option<Instant>) -> Self {
+        let own = Instant::now() + config.wall_clock;
+        let deadline = deadline.map_or(own, |deadline| deadline.min(own));
         Self { config, deadline, turns: 0, calls: 0, tokens: 0, repeats: Repeats::default() }
     }
 
@@ -100,7 +101,7 @@ mod tests {
             session_ttl: Duration::from_secs(60),
         };
         change(&mut config);
-        Limits::new(config)
+        Limits::new(config, None)
     }
 
     #[test]

@@ -46,9 +46,9 @@ use self::{
 };
 pub use crate::inference::Guardrails;
 use crate::{
-    budget::Account,
+    budget::{Account, Gate, Meter},
     chat::{Event, Problem, Report, Request, ToolChoice},
-    inference::Engine,
+    inference::{Engine, Watch},
     store::Store,
     tools::{Ask, Offer, Toolbox},
     trace::{self, Recorder},
@@ -59,14 +59,22 @@ pub type Run = BoxStream<'static, Result<Event, Problem>>;
 
 /// Runs requests. Cloning it shares everything.
 #[derive(Clone)]
-pub struct Agent(Arc<Inner>);
+pub struct Agent(Arc<Parts>);
 
-struct Inner {
-    engine: Arc<Engine>,
-    toolbox: Option<Arc<Toolbox>>,
-    store: Arc<Store>,
-    trace: Recorder,
-    config: Config,
+/// What an agent is made of.
+pub struct Parts {
+    /// Asks models.
+    pub engine: Arc<Engine>,
+    /// The MCP servers, where there are any.
+    pub toolbox: Option<Arc<Toolbox>>,
+    /// What conversations need later.
+    pub store: Arc<Store>,
+    /// Where runs are recorded.
+    pub trace: Recorder,
+    /// Who is asked before anything costs.
+    pub gate: Gate,
+    /// The limits of a run.
+    pub config: Config,
 }
 
 /// A request and the tools that toolgate adds to it.
@@ -77,6 +85,8 @@ pub struct Job {
     account: Arc<Account>,
     /// What is kept for them.
     shelf: Shelf,
+    /// Counts what it costs.
+    meter: Meter,
     offer: Offer,
     session: Session,
     session_key: String,
@@ -103,7 +113,9 @@ impl Job {
 
     /// Whether there is anything to do for it under `guardrails` but to pass it on.
     pub fn is_work(&self, guardrails: Guardrails) -> bool {
-        self.has_turns() || self.is_restored || guards(&self.request, guardrails)
+        // What is counted is counted as it comes; several choices have no events, and are counted as they pass.
+        let is_counted = self.meter.is_on() && self.request.choices == 1;
+        self.has_turns() || self.is_restored || is_counted || guards(&self.request, guardrails)
     }
 
     /// Whether something is gone that the client did not see of its conversation.
@@ -130,9 +142,9 @@ impl Job {
 }
 
 impl Agent {
-    /// An agent over `engine` that runs the tools of `toolbox`.
-    pub fn new(engine: Arc<Engine>, toolbox: Option<Arc<Toolbox>>, store: Arc<Store>, trace: Recorder, config: Config) -> Self {
-        Self(Arc::new(Inner { engine, toolbox, store, trace, config }))
+    /// An agent of these parts.
+    pub fn new(parts: Parts) -> Self {
+        Self(Arc::new(parts))
     }
 
     /// The guardrails that are on unless a request switches them off.
@@ -155,6 +167,7 @@ impl Agent {
             request,
             shelf: Shelf::new(&self.0.store, &account),
             account,
+            meter: Meter::default(),
             offer: Offer::default(),
             session: Session::default(),
             session_key: String::new(),
@@ -184,6 +197,12 @@ impl Agent {
             }
         }
         job.request.check_choice()?;
+        if self.0.gate.is_on() {
+            if job.session_key.is_empty() {
+                job.session_key = session::key(&job.request);
+            }
+            job.meter = self.0.gate.meter(&job.account, &job.request.id, &job.session_key);
+        }
         Ok(job)
     }
 
@@ -219,16 +238,16 @@ impl Agent {
             }
             _ => {
                 let is_plan = job.request.dry_run;
-                let turn = if self.0.trace.is_on() { self.only_turn(&job.request) } else { trace::Turn::default() };
-                let events = self.0.engine.complete(Arc::new(job.request), guardrails, turn);
+                let turn = if self.0.trace.is_on() { self.only_turn(&job) } else { trace::Turn::default() };
+                let events = self.0.engine.complete(Arc::new(job.request), guardrails, Watch { meter: job.meter, turn });
                 run::recorded(events.map_ok(move |event| planned(event, is_plan)), self.0.trace.clone())
             }
         }
     }
 
     /// What traces a run of one turn.
-    fn only_turn(&self, request: &Request) -> trace::Turn {
-        self.0.trace.turn(&Arc::new(trace::Run::new(request, &session::key(request))), 1)
+    fn only_turn(&self, job: &Job) -> trace::Turn {
+        self.0.trace.turn(&Arc::new(trace::Run::new(&job.request, &session::key(&job.request), &job.account.key)), 1)
     }
 }
 

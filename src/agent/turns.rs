@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use tokio::sync::mpsc;
 
 use super::{
-    Inner, Job,
+    Job, Parts,
     approval::{self, Decision},
     calls::{Answered, Caller, Fate, Step, Work, content, entry_of},
     choice::{choose, relax},
@@ -23,8 +23,8 @@ use super::{
 };
 use crate::{
     budget::Account,
-    chat::{Call, CallRecord, Event, Report, Request, ToolChoice, Usage, call::NO_SERVER, report::Guardrail},
-    inference::{self, Guardrails},
+    chat::{Call, CallRecord, Event, Report, Request, ToolChoice, Usage, call::NO_SERVER, cost::Cost, report::Guardrail},
+    inference::{self, Guardrails, Watch},
     tools::{Entry, Offer, Proposal, Toolbox, execute, selector::Rule},
     trace,
 };
@@ -65,15 +65,15 @@ const IS_TOO_LONG: &str = "What toolgate did behind this answer is too long to b
                            the next request goes on with what is visible.";
 
 impl Turns {
-    pub(super) fn new(agent: Arc<Inner>, toolbox: Arc<Toolbox>, job: Job, guardrails: Guardrails) -> Self {
-        let Job { request, account, shelf, offer, session, session_key, restored, is_lost, absent, .. } = job;
+    pub(super) fn new(agent: Arc<Parts>, toolbox: Arc<Toolbox>, job: Job, guardrails: Guardrails) -> Self {
+        let Job { request, account, shelf, meter, offer, session, session_key, restored, is_lost, absent, .. } = job;
         let clients_tools = request.tools.iter().map(|tool| tool.name.clone()).filter(|name| offer.find(name).is_none()).collect();
-        let run = trace::Run { clients_tools: Some(clients_tools), ..trace::Run::new(&request, &session_key) };
+        let run = trace::Run { clients_tools: Some(clients_tools), ..trace::Run::new(&request, &session_key, &account.key) };
         let notes = is_lost.then(|| IS_LOST.to_owned()).into_iter().chain(absent).collect();
         Self {
-            limits: Limits::new(agent.config),
+            limits: Limits::new(agent.config, meter.deadline()),
             report: Report { is_plan: request.dry_run, notes, ..Report::default() },
-            caller: Caller { agent, toolbox, run: Arc::new(run), shelf },
+            caller: Caller { agent, toolbox, run: Arc::new(run), shelf, meter },
             account,
             request: Arc::new(request),
             guardrails,
@@ -138,7 +138,7 @@ impl Turns {
         let (progress, heard) = mpsc::channel(PROGRESS_WAITING_MAX);
         let work = |decision: Decision| {
             let step = self.limits.next_step();
-            let proposal = self.proposal(step, entry_of(&decision.asked), decision.asked.arguments.clone(), &progress);
+            let proposal = self.proposal((step, &decision.id), entry_of(&decision.asked), decision.asked.arguments.clone(), &progress);
             Work::Decided(Box::new(proposal), Box::new(decision))
         };
         let calls = decisions.into_iter().map(work).collect();
@@ -168,7 +168,7 @@ impl Turns {
         self.limits.begin_turn();
         let agent = &self.caller.agent;
         let turn = agent.trace.turn(&self.caller.run, self.limits.turns());
-        agent.engine.complete(Arc::clone(&self.request), self.guardrails, turn)
+        agent.engine.complete(Arc::clone(&self.request), self.guardrails, Watch { meter: self.caller.meter.clone(), turn })
     }
 
     fn transcript(&mut self) -> &mut Transcript {
@@ -238,7 +238,9 @@ impl Turns {
         let admitted = self.limits.admit(&call.name, &hash);
         let entry = self.offer.find(&call.name).cloned();
         let why = match (admitted, entry, arguments) {
-            (Ok(()), Some(entry), Ok(arguments)) => return Work::Proposed(Box::new(self.proposal(step, entry, arguments, progress))),
+            (Ok(()), Some(entry), Ok(arguments)) => {
+                return Work::Proposed(Box::new(self.proposal((step, &call.id), entry, arguments, progress)));
+            }
             (Err(why), _, _) => why,
             (_, None, _) => format!("There is no tool `{}`: call one of those that are offered.", call.name),
             (_, _, Err(error)) => format!("Not called: the arguments are no JSON object: {error}."),
@@ -256,11 +258,20 @@ impl Turns {
         Work::Refused(execute::refused(&record, why))
     }
 
-    fn proposal(&mut self, step: usize, entry: Entry, arguments: Map<String, Value>, progress: &mpsc::Sender<String>) -> Proposal {
+    fn proposal(
+        &mut self,
+        (step, call_id): (usize, &str),
+        entry: Entry,
+        arguments: Map<String, Value>,
+        progress: &mpsc::Sender<String>,
+    ) -> Proposal {
         let message = self.message.get_or_insert_with(|| transcript::last_words(&self.request.messages).into());
         Proposal {
             step,
             account: Arc::clone(&self.account),
+            call_id: call_id.to_owned(),
+            meter: self.caller.meter.clone(),
+            cost: Cost::default(),
             was_corrected: self.corrected.contains(&entry.name),
             entry,
             arguments,
@@ -334,6 +345,7 @@ impl Turns {
                 self.report.notes.push(IS_TOO_LONG.to_owned());
             }
         }
+        self.report.cost = self.caller.meter.cost();
         let events = turn.end(self.usage, asked, marks);
         self.save().await;
         let settled = Event::Settled(std::mem::take(&mut self.report));
@@ -377,16 +389,6 @@ impl Turns {
             },
         };
         turn.calls.iter().map(|(call, owner)| (call.clone(), answer(owner))).collect()
-    }
-}
-
-impl Fate {
-    /// What the model reads.
-    fn into_content(self) -> String {
-        match self {
-            Self::Result(content) => content,
-            Self::Asked(asked) => content(&format!("{} waits for an approval.", asked.name)),
-        }
     }
 }
 

@@ -6,6 +6,8 @@ use chrono::{DateTime, SecondsFormat, Utc};
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
+use super::cost;
+
 /// What became of a call. Absent fields are not written.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct CallRecord {
@@ -43,6 +45,9 @@ pub struct CallRecord {
     /// What went wrong, as the model was told.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// What it cost, in microcents, where it has a price.
+    #[serde(rename = "cost_usd", skip_serializing_if = "Option::is_none", serialize_with = "cost::serialize_some")]
+    pub cost: Option<u64>,
     /// Whether the model was told the tool's schema, to call again.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub corrective_retry: bool,
@@ -101,6 +106,11 @@ pub struct Line<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<&'a str>,
     corrective_retry: bool,
+    #[serde(rename = "cost_usd", skip_serializing_if = "Option::is_none", serialize_with = "cost::serialize_some")]
+    cost: Option<u64>,
+    /// The name of the API key that asked.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub key: &'a str,
 }
 
 /// The version of the trace's fields.
@@ -132,6 +142,8 @@ impl<'a> Line<'a> {
             retry_reason: record.retry_reason.as_deref(),
             error: record.error.as_deref(),
             corrective_retry: record.corrective_retry,
+            cost: record.cost,
+            key: "",
         }
     }
 }

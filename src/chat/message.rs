@@ -31,3 +31,15 @@ pub enum Message {
         content: String,
     },
 }
+
+impl Message {
+    /// How many bytes of text it has.
+    pub fn text_bytes(&self) -> usize {
+        match self {
+            Self::Assistant { content, calls } => {
+                content.len() + calls.iter().map(|call| call.name.len() + call.arguments.len()).sum::<usize>()
+            }
+            Self::User(content) | Self::Tool { content, .. } => content.len(),
+        }
+    }
+}

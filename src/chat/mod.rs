@@ -5,6 +5,7 @@
 
 pub mod call;
 pub mod canonical;
+pub mod cost;
 pub mod event;
 pub mod id;
 pub mod message;

@@ -34,6 +34,8 @@ pub enum Kind {
     Unauthorized,
     /// Whoever asks may not have this done.
     Forbidden,
+    /// Whoever asks has nothing left to have it done with.
+    Spent,
     /// There is nothing at this path.
     NotFound,
     /// The path takes only these methods.

@@ -25,6 +25,9 @@ pub struct Report {
     /// The limit that ended the run, if one did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub halt_reason: Option<HaltReason>,
+    /// What the models and tools cost, in microcents (100,000,000 are a dollar), where anything has a price.
+    #[serde(skip_serializing_if = "Option::is_none", rename = "cost_usd", serialize_with = "super::cost::serialize_some")]
+    pub cost: Option<u64>,
     /// What else the client may want to know, one sentence each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
@@ -34,9 +37,9 @@ pub struct Report {
 }
 
 impl Report {
-    /// Whether an answer tells it to a client that asked for that or not.
+    /// Whether an answer tells it to a client that asked for that or not: plans, and answers for which nothing was left, always do.
     pub fn is_shown(&self, explain: bool) -> bool {
-        explain || self.is_plan
+        explain || self.is_plan || self.halt_reason.is_some_and(HaltReason::is_spent)
     }
 
     /// Adds what a later turn of the same run did.
@@ -47,6 +50,7 @@ impl Report {
         self.truncated = later.truncated.or(self.truncated);
         self.calls.extend(later.calls);
         self.halt_reason = self.halt_reason.or(later.halt_reason);
+        self.cost = later.cost.or(self.cost);
         self.notes.extend(later.notes);
         self.is_plan |= later.is_plan;
     }
@@ -64,9 +68,20 @@ pub enum HaltReason {
     Deadline,
     /// The model read and wrote as many tokens as it may.
     Tokens,
+    /// The next call might cost more than is left.
+    CostCeiling,
+    /// The next call might take more tokens than are left.
+    TokenCeiling,
+    /// As many calls of this kind were made as may be.
+    CallQuota,
 }
 
 impl HaltReason {
+    /// Whether it ends an answer as it is: the model was not asked for a last word.
+    pub fn is_spent(self) -> bool {
+        matches!(self, Self::CostCeiling | Self::TokenCeiling | Self::CallQuota)
+    }
+
     /// The word in answers.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -74,6 +89,9 @@ impl HaltReason {
             Self::Calls => "calls",
             Self::Deadline => "deadline",
             Self::Tokens => "tokens",
+            Self::CostCeiling => "cost_ceiling",
+            Self::TokenCeiling => "token_ceiling",
+            Self::CallQuota => "call_quota",
         }
     }
 }

@@ -13,6 +13,8 @@ pub struct Usage {
     pub cached_tokens: u64,
     /// Generated tokens that were reasoning, where the backend says so.
     pub reasoning_tokens: u64,
+    /// Prompt tokens that the backend was paid to keep in its cache.
+    pub cache_write_tokens: u64,
 }
 
 impl Usage {
@@ -28,5 +30,6 @@ impl AddAssign for Usage {
         self.completion_tokens = self.completion_tokens.saturating_add(other.completion_tokens);
         self.cached_tokens = self.cached_tokens.saturating_add(other.cached_tokens);
         self.reasoning_tokens = self.reasoning_tokens.saturating_add(other.reasoning_tokens);
+        self.cache_write_tokens = self.cache_write_tokens.saturating_add(other.cache_write_tokens);
     }
 }

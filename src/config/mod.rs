@@ -5,6 +5,7 @@
 
 pub mod access_keys;
 mod backends;
+pub mod budget;
 pub mod env;
 pub mod keys;
 mod kind;

@@ -11,7 +11,7 @@ use std::{
 use toml::{Table, Value};
 
 use super::{
-    access_keys, backends,
+    access_keys, backends, budget,
     env::Env,
     keys::{Keys, Problem},
     mcp,
@@ -21,7 +21,6 @@ use super::{
 use crate::{
     agent,
     backend::router,
-    budget,
     inference::{self, Constrain, Guardrails, OnText, Reasoning, RetrySampling, ToolArguments, history::Replay},
     server, store, tools, trace, upstream,
 };
@@ -41,7 +40,7 @@ pub struct Config {
     /// The edge.
     pub server: server::Config,
     /// The keys that clients show.
-    pub keys: budget::Keys,
+    pub keys: crate::budget::Keys,
     /// The model servers and the models that clients ask them for.
     pub backends: router::Config,
     /// The connections to them.
@@ -56,6 +55,8 @@ pub struct Config {
     pub agent: agent::Config,
     /// What outlives a request.
     pub store: store::Config,
+    /// What may be spent.
+    pub budget: budget::Config,
     /// What is written of runs.
     pub trace: trace::Config,
     /// The log.
@@ -138,6 +139,7 @@ fn resolve(keys: &mut Keys<'_>, search: Search<'_>) -> Config {
         servers_file,
         agent: mcp::agent(keys),
         store: super::store::resolve(keys),
+        budget: budget::resolve(keys),
         trace: trace_keys::resolve(keys),
         log: Log {
             level: keys.take("log.level", "info".to_owned(), log_level),

@@ -8,22 +8,23 @@ use futures_core::Stream;
 use futures_util::StreamExt;
 
 use super::{
-    Config, Constrain, Error, Guardrails, constrain,
+    Config, Error, Guardrails, constrain,
     hearing::{Hearing, Outcome},
     history as messages,
     hold::Hold,
     judge::{self, Answer, Correction, Verdict},
     offer::{Cache, Offer},
     refusal::{self, Refusal},
-    resample, rescue,
+    rescue,
     terms::{Shown, Terms},
     truncation,
 };
 use crate::{
-    backend::{self, Backend, Offered, Prompt, Served},
+    backend::{self, Backend, Served},
+    budget::{Meter, Pass},
     chat::{
         Event, FinishReason, Message, Meta, Reply, Report, Request, ToolChoice, Usage,
-        report::{Attempt, Fault, Guardrail, Truncation},
+        report::{Attempt, Fault, Guardrail, HaltReason, Truncation},
     },
     trace,
 };
@@ -31,7 +32,7 @@ use crate::{
 /// Asks one backend under the guardrails.
 pub struct Engine {
     backend: Arc<dyn Backend>,
-    config: Config,
+    pub(super) config: Config,
     offers: Cache,
 }
 
@@ -52,20 +53,30 @@ impl Engine {
     }
 
     /// The events of the answer to `request`: one complete reply, each text as soon as it is certain. `Settled` comes first where
-    /// nothing was certain before the end. Ends after the first error. Dropping it ends the upstream call. `turn` is told of every attempt.
+    /// nothing was certain before the end. Ends after the first error. Dropping it ends the upstream call. `watch` is asked before
+    /// every attempt and told of it.
     pub fn complete(
         self: &Arc<Self>,
         request: Arc<Request>,
         guardrails: Guardrails,
-        turn: trace::Turn,
+        watch: Watch,
     ) -> impl Stream<Item = Result<Event, Error>> + Send + use<> {
-        let mut attempts = Attempts { turn, ..Attempts::new(Arc::clone(self), request, guardrails) };
+        let mut attempts = Attempts::new(Arc::clone(self), request, guardrails, watch);
         try_stream! {
             loop {
-                let prompt = attempts.prompt();
+                let prompt = match attempts.admitted().await {
+                    Ok(prompt) => prompt,
+                    Err(denial) => {
+                        for event in attempts.halt(denial)? {
+                            yield event;
+                        }
+                        break;
+                    }
+                };
                 let mut events = attempts.engine.backend.stream(prompt);
                 let mut hearing = Hearing::new(attempts.terms(), attempts.is_forced);
                 while !hearing.is_over() && let Some(event) = events.next().await {
+                    attempts.hear(&event);
                     for shown in attempts.show(&mut hearing, event) {
                         yield shown;
                     }
@@ -83,51 +94,66 @@ impl Engine {
     }
 }
 
+/// Who is asked before an attempt, and told of it.
+#[derive(Debug, Default)]
+pub struct Watch {
+    /// Whether there is something left for it.
+    pub meter: Meter,
+    /// What traces it.
+    pub turn: trace::Turn,
+}
+
 /// What is carried from one attempt to the next.
-struct Attempts {
-    engine: Arc<Engine>,
-    request: Arc<Request>,
-    guardrails: Guardrails,
-    offer: Arc<Offer>,
-    corrections: Vec<Message>,
-    history: Vec<Attempt>,
+pub(super) struct Attempts {
+    pub(super) engine: Arc<Engine>,
+    pub(super) request: Arc<Request>,
+    pub(super) guardrails: Guardrails,
+    pub(super) offer: Arc<Offer>,
+    pub(super) corrections: Vec<Message>,
+    pub(super) history: Vec<Attempt>,
     /// What was done to the client's messages.
-    changes: Vec<String>,
-    exhausted: bool,
+    pub(super) changes: Vec<String>,
+    pub(super) exhausted: bool,
     /// The last reply, if it was text.
-    fallback: Option<Answer>,
+    pub(super) fallback: Option<Answer>,
     /// Replies so far that were text or named an unknown tool.
-    retries: u32,
+    pub(super) retries: u32,
     /// Replies so far with wrong arguments.
-    tool_errors: u32,
-    usage: Usage,
+    pub(super) tool_errors: u32,
+    pub(super) usage: Usage,
     /// Of the first reply: one answer has one id, however often the model was asked.
-    meta: Option<Meta>,
+    pub(super) meta: Option<Meta>,
     /// Whether the answer has begun.
-    started: bool,
+    pub(super) started: bool,
     /// Whether text of an earlier reply was shown.
-    goes_on: bool,
-    /// What traces the attempts.
-    turn: trace::Turn,
+    pub(super) goes_on: bool,
+    /// Counts what the attempts cost.
+    pub(super) meter: Meter,
+    /// What lets the attempt through that is made now.
+    pub(super) pass: Pass,
+    /// What traces the attempts. Below the pass, so that it is dropped after it and tells what that came to.
+    pub(super) turn: trace::Turn,
     /// Whether the form of the reply that is awaited is forced.
-    is_forced: bool,
+    pub(super) is_forced: bool,
     /// Whether the backend refused to force a form in this request.
-    is_unforced: bool,
+    pub(super) is_unforced: bool,
     /// Whether the tools' schemas go up reduced.
-    is_reduced: bool,
+    pub(super) is_reduced: bool,
     /// Whether the reply that was corrected made several calls: a form has room for one.
-    had_several_calls: bool,
+    pub(super) had_several_calls: bool,
     /// The tool whose arguments were wrong last.
-    pinned: Option<String>,
-    truncated: Option<Truncation>,
+    pub(super) pinned: Option<String>,
+    pub(super) truncated: Option<Truncation>,
     /// The backend that answered.
-    served: Served,
+    pub(super) served: Served,
     /// Whether a required call is asked for by its form from the beginning.
-    form_when_required: bool,
+    pub(super) form_when_required: bool,
+    /// The ceiling that the last attempt's reply was held to.
+    pub(super) held_by: Option<HaltReason>,
 }
 
 impl Attempts {
-    fn new(engine: Arc<Engine>, request: Arc<Request>, guardrails: Guardrails) -> Self {
+    fn new(engine: Arc<Engine>, request: Arc<Request>, guardrails: Guardrails, watch: Watch) -> Self {
         let offer = engine.offers.offer(&request, guardrails.respond);
         let needs = engine.backend.needs(&request);
         // What is asked for as text comes as text.
@@ -150,7 +176,9 @@ impl Attempts {
             meta: None,
             started: false,
             goes_on: false,
-            turn: trace::Turn::default(),
+            meter: watch.meter,
+            pass: Pass::default(),
+            turn: watch.turn,
             is_forced: false,
             is_unforced: false,
             is_reduced: false,
@@ -159,44 +187,11 @@ impl Attempts {
             truncated: None,
             served: Served::default(),
             form_when_required: needs.form_when_required,
+            held_by: None,
         }
     }
 
-    /// What the model is asked now.
-    fn prompt(&mut self) -> Prompt {
-        self.is_reduced = self.is_reduced || self.offer.refuses_schemas();
-        let json = self.offer.json.as_ref();
-        let offered = match (&self.request.tool_choice, json) {
-            (ToolChoice::None, _) => Offered::Withheld,
-            _ if self.is_reduced => Offer::reduced(json.unwrap_or(&self.request.tools_json)).map_or(Offered::AsRequested, Offered::Instead),
-            (_, Some(json)) => Offered::Instead(json.clone()),
-            (_, None) => Offered::AsRequested,
-        };
-        let form = self.form();
-        self.is_forced = form.is_some();
-        self.turn.ask();
-        let served = if self.goes_on { self.served.bound() } else { self.served.clone() };
-        let sampling = resample::sampling(&self.request, self.engine.config.retry_sampling, self.history.len());
-        let (request, corrections) = (Arc::clone(&self.request), self.corrections.clone());
-        Prompt { request, offered, corrections, form, sampling, served }
-    }
-
-    /// The form that the reply is forced into, if any: never beside one that the client wants.
-    fn form(&self) -> Option<Bytes> {
-        let choice = &self.request.tool_choice;
-        let is_required = matches!(choice, ToolChoice::Required | ToolChoice::Named(_)) && !self.had_several_calls;
-        let wanted = match self.engine.config.constrain {
-            Constrain::Never => false,
-            Constrain::OnRetry => (!self.history.is_empty() && !self.had_several_calls) || (self.form_when_required && is_required),
-            Constrain::Always => !self.had_several_calls,
-        };
-        // Where text is an answer, and there is no tool to say it with, a form would forbid it.
-        let must_call = self.offer.responds || self.terms().call_is_due();
-        let may = self.guardrails.validate && !matches!(choice, ToolChoice::None | ToolChoice::Other) && !self.is_unforced;
-        if wanted && may && must_call && !constrain::has_own_form(&self.request) { self.offer.form(self.pinned.as_deref()) } else { None }
-    }
-
-    fn terms(&self) -> Terms<'_> {
+    pub(super) fn terms(&self) -> Terms<'_> {
         Terms {
             request: &self.request,
             offer: &self.offer,
@@ -216,13 +211,14 @@ impl Attempts {
     }
 
     /// The beginning of the answer, once.
-    fn begin(&mut self, meta: &Meta) -> Option<Event> {
+    pub(super) fn begin(&mut self, meta: &Meta) -> Option<Event> {
         (!std::mem::replace(&mut self.started, true)).then(|| Event::Started(self.meta.clone().unwrap_or_else(|| meta.clone())))
     }
 
     /// The answer, or `None` when the model is to be asked again. Fails when the backend failed, or when the model was asked often enough
     /// and calls wrongly still.
     fn judge(&mut self, outcome: Outcome) -> Result<Option<(Answer, Hold)>, Error> {
+        self.settle(&outcome);
         let earlier = self.history.len();
         let failed = outcome.reply.as_ref().err().map(Error::with_cause);
         let judged = self.weigh(outcome);
@@ -350,7 +346,7 @@ impl Attempts {
         usize::try_from(self.engine.config.max_retries).unwrap_or(usize::MAX)
     }
 
-    fn report(&self) -> Report {
+    pub(super) fn report(&self) -> Report {
         let any = |found: fn(&Attempt) -> bool| self.history.last().is_some_and(found);
         let guardrail = if self.exhausted {
             Guardrail::Exhausted
@@ -363,12 +359,14 @@ impl Attempts {
         } else {
             Guardrail::Clean
         };
-        Report { guardrail, attempts: self.history.clone(), history: self.changes.clone(), truncated: self.truncated, ..Report::default() }
+        let (attempts, history) = (self.history.clone(), self.changes.clone());
+        Report { guardrail, attempts, history, truncated: self.truncated, cost: self.meter.cost(), ..Report::default() }
     }
 
     /// The answer as events.
     fn tell(&mut self, answer: Answer, hold: &Hold) -> Vec<Event> {
-        let report = self.report();
+        let mut report = self.report();
+        report.halt_reason = self.held_by.filter(|_| answer.cut == Some(FinishReason::Length));
         // They belong to a reply that stands as it was said, not to one that others led up to.
         let logprobs = if report.guardrail == Guardrail::Clean { answer.logprobs } else { Vec::new() };
         let finish = match answer.cut {

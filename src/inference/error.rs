@@ -2,6 +2,7 @@
 
 use crate::{
     backend,
+    budget::{Denial, denial::Reason},
     chat::{Problem, Report, problem::Kind},
 };
 
@@ -22,6 +23,9 @@ pub enum Error {
         /// What was wrong with the last reply.
         last_fault: String,
     },
+    /// The model may not be asked: nothing was asked before.
+    #[error(transparent)]
+    Denied(Denial),
 }
 
 impl Error {
@@ -47,6 +51,14 @@ impl From<Error> for Problem {
                 let message = format!("The model made no correct tool call in {attempts} attempts. The last fault: {last_fault}.");
                 Self { report: Some(Box::new(report)), ..Self::new(Kind::RetriesExhausted, message).with_code("retries_exhausted") }
             }
+            Error::Denied(Denial { reason, message }) => match reason {
+                Reason::Spent(reason) => {
+                    let report = Report { halt_reason: Some(reason), ..Report::default() };
+                    Self { report: Some(Box::new(report)), ..Self::new(Kind::Spent, message).with_code("insufficient_quota") }
+                }
+                Reason::Forbidden => Self::new(Kind::Forbidden, message).with_code("not_allowed"),
+                Reason::Unavailable => Self::new(Kind::NotReady, message).with_code("budget_unavailable"),
+            },
         }
     }
 }

@@ -6,6 +6,7 @@
 //! answered with `nudge` messages and asked again, in a form that `constrain` forces.
 
 mod accumulate;
+mod asking;
 pub mod attempt;
 mod coerce;
 mod constrain;
@@ -31,7 +32,7 @@ mod validate;
 #[cfg(test)]
 mod tests;
 
-pub use self::attempt::Engine;
+pub use self::attempt::{Engine, Watch};
 pub use self::error::Error;
 
 /// Which guardrails act, by configuration and by request.

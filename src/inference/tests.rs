@@ -6,11 +6,10 @@ use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use proptest::prelude::*;
 
-use super::{Config, Constrain, Engine, Error, Guardrails, OnText, Reasoning, RetrySampling, ToolArguments, history::Replay};
+use super::{Config, Constrain, Engine, Error, Guardrails, OnText, Reasoning, RetrySampling, ToolArguments, Watch, history::Replay};
 use crate::{
     backend::{Backend, Events, Prompt},
     chat::{Call, Event, FinishReason, Meta, Reply, Request, Tool, ToolChoice, Usage},
-    trace,
 };
 
 /// Says one scripted reply a call, the last for ever.
@@ -130,7 +129,7 @@ fn answer(replies: &[Said], size: usize, mixed: bool, request: &Request, config:
     let engine = Arc::new(Engine::new(Arc::new(script), config.clone()));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let events: Vec<Result<Event, Error>> =
-        runtime.block_on(engine.complete(Arc::new(request.clone()), Guardrails::ALL, trace::Turn::default()).collect());
+        runtime.block_on(engine.complete(Arc::new(request.clone()), Guardrails::ALL, Watch::default()).collect());
     let mut reply = Reply::default();
     let (mut begun, mut ended, mut settled) = (0, 0, 0);
     for event in events {

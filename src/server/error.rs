@@ -18,6 +18,7 @@ pub(super) fn status(kind: Kind) -> StatusCode {
             StatusCode::from_u16(status).ok().filter(|status| status.as_u16() >= 400).unwrap_or(StatusCode::BAD_GATEWAY)
         }
         Kind::Unreachable | Kind::RetriesExhausted => StatusCode::BAD_GATEWAY,
+        Kind::Spent => StatusCode::TOO_MANY_REQUESTS,
         Kind::NotReady => StatusCode::SERVICE_UNAVAILABLE,
         Kind::Timeout => StatusCode::GATEWAY_TIMEOUT,
     }

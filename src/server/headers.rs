@@ -21,6 +21,8 @@ const MCP: HeaderName = HeaderName::from_static("x-toolgate-mcp");
 const ATTEMPTS: HeaderName = HeaderName::from_static("x-toolgate-attempts");
 const GUARDRAIL: HeaderName = HeaderName::from_static("x-toolgate-guardrail");
 const CONTEXT: HeaderName = HeaderName::from_static("x-toolgate-context");
+const HALT: HeaderName = HeaderName::from_static("x-toolgate-halt");
+pub(super) const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 const CONTINUATION: HeaderName = HeaderName::from_static("x-toolgate-continuation");
 
 /// A longer id is not taken over from a client: it would end up in every log line.
@@ -107,6 +109,9 @@ fn servers(headers: &HeaderMap) -> Result<Servers, Problem> {
 pub(super) fn report(headers: &mut HeaderMap, report: &Report) {
     headers.insert(ATTEMPTS, HeaderValue::from(report.attempts.len()));
     headers.insert(GUARDRAIL, HeaderValue::from_static(report.guardrail.as_str()));
+    if let Some(reason) = report.halt_reason {
+        headers.insert(HALT, HeaderValue::from_static(reason.as_str()));
+    }
     if report.truncated.is_some() {
         headers.insert(CONTEXT, HeaderValue::from_static("truncated"));
     }

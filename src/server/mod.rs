@@ -17,7 +17,13 @@ mod routes;
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 pub use self::listener::serve;
-use crate::{agent::Agent, backend::Router, budget::Keys, resilience::tasks::Tasks, tools::Toolbox};
+use crate::{
+    agent::Agent,
+    backend::Router,
+    budget::{Gate, Keys},
+    resilience::tasks::Tasks,
+    tools::Toolbox,
+};
 
 /// The settings of the edge.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,6 +58,8 @@ pub struct State {
     pub router: Router,
     /// The MCP servers, where there are any.
     pub toolbox: Option<Arc<Toolbox>>,
+    /// Who is asked before anything costs.
+    pub gate: Gate,
     /// What goes on beside the requests.
     pub tasks: Tasks,
 }

@@ -62,6 +62,10 @@ pub(super) fn problem(problem: &Problem, dialect: &dyn Dialect, id: Option<&Head
     if let Some(value) = problem.retry_after.as_deref().and_then(|value| HeaderValue::from_str(value).ok()) {
         response.headers_mut().insert(RETRY_AFTER, value);
     }
+    // The official clients come again after a 429 unless they are told not to.
+    if problem.kind == Kind::Spent {
+        response.headers_mut().insert(headers::SHOULD_RETRY, HeaderValue::from_static("false"));
+    }
     if let Kind::Method(allowed) = problem.kind {
         response.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
     }

@@ -12,7 +12,10 @@ use super::{
     mcp::{self, Connection, Output},
     server::{Passage, Server},
 };
-use crate::resilience::{breaker::Phase, bulkhead::Full};
+use crate::{
+    budget::{Denial, Pass},
+    resilience::{breaker::Phase, bulkhead::Full},
+};
 
 /// Why an attempt came to nothing.
 #[derive(Debug, thiserror::Error)]
@@ -26,6 +29,9 @@ pub(super) enum Error {
     /// The run ended before there was a place.
     #[error("the server had no place for it before the time of the run was up")]
     Late,
+    /// There is nothing left for it.
+    #[error(transparent)]
+    Denied(Denial),
     /// The client left.
     #[error("nobody waits for it any more")]
     Left,
@@ -38,21 +44,21 @@ impl Error {
     /// Whether the call certainly was not carried out.
     pub(super) fn is_unsent(&self) -> bool {
         match self {
-            Self::Resting | Self::Busy(_) | Self::Late | Self::Left => true,
+            Self::Resting | Self::Busy(_) | Self::Late | Self::Denied(_) | Self::Left => true,
             Self::Call(error) => error.is_unsent(),
         }
     }
 
     /// Whether another server may do better with the same call.
     pub(super) fn is_of_this_server(&self) -> bool {
-        self.is_unsent() && !matches!(self, Self::Late | Self::Left)
+        self.is_unsent() && !matches!(self, Self::Late | Self::Denied(_) | Self::Left)
     }
 
     /// Whether the same server may do better after a while, where calling it twice does harm unless it `may_repeat`. A credential does not
     /// appear in a second, and what broke the protocol will do so again.
     pub(super) fn passes(&self, may_repeat: bool) -> bool {
         match self {
-            Self::Resting | Self::Busy(_) | Self::Late | Self::Left => false,
+            Self::Resting | Self::Busy(_) | Self::Late | Self::Denied(_) | Self::Left => false,
             Self::Call(mcp::Error::AuthNeeded(_) | mcp::Error::Protocol(_)) => false,
             Self::Call(error) if is_callers(error) => false,
             Self::Call(error) => error.never_left() || (error.is_transport() && may_repeat),
@@ -70,6 +76,7 @@ impl Error {
             Self::Resting => "breaker_open",
             Self::Busy(_) => "busy",
             Self::Late => "late",
+            Self::Denied(_) => "budget",
             Self::Left => "client_left",
             Self::Call(error) => error.word(),
         }
@@ -77,14 +84,14 @@ impl Error {
 }
 
 impl Toolbox {
-    /// Asks `server` once. The breaker is asked before a place is waited for, so that nobody queues for a server that is left alone, and
+    /// Asks `server` once, with `pass`, which is asked for where there is none yet. The breaker is asked before a place is waited for, so that nobody queues for a server that is left alone, and
     /// again once there is one, since only a call that is about to be sent may be the trial. A server that went away is waited for until
     /// `by`.
     pub(super) async fn attempt(
         &self,
         server: &Server,
         definition: &Definition,
-        proposal: &Proposal,
+        (proposal, pass): (&Proposal, &mut Option<Pass>),
         by: Instant,
     ) -> Result<Output, Error> {
         if server.phase() == Phase::Open {
@@ -105,6 +112,10 @@ impl Toolbox {
             let why = view.reason.clone().unwrap_or_else(|| "it is not connected".to_owned());
             return Err(Error::Call(mcp::Error::Unreachable(why)));
         };
+        if pass.is_none() {
+            let admitted = proposal.meter.tool(&definition.for_rules(), &proposal.call_id).await.map_err(Error::Denied)?;
+            *pass = Some(admitted.telling(proposal.cost.clone()));
+        }
         let now = Instant::now();
         // Even a call that gets no time would be sent.
         if now >= proposal.deadline {
@@ -112,6 +123,9 @@ impl Toolbox {
         }
         let Some(passage) = server.enter() else { return Err(Error::Resting) };
         let by = proposal.deadline.min(now + server.timeout());
+        if let Some(pass) = pass {
+            pass.begin();
+        }
         let answer = connection.call(&definition.name, proposal.arguments.clone(), by, proposal.progress.clone()).await;
         let had_its_time = by == now + server.timeout();
         tell(passage, answer.as_ref().err(), had_its_time);

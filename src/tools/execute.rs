@@ -6,8 +6,9 @@
 //! 4. dry run: nothing below happens, and the model reads what would have, as far as it can be told without asking anybody;
 //! 5. breaker: a server that fails is left alone;
 //! 6. place: no server has more calls at once than it may;
-//! 7. call, and another where that does no harm: on another server where certainly nothing was sent, on the same after a wait;
-//! 8. record: one for every call, whatever became of it.
+//! 7. budget: what the call costs is put aside before it, once, however often it is tried;
+//! 8. call, and another where that does no harm: on another server where certainly nothing was sent, on the same after a wait;
+//! 9. record: one for every call, whatever became of it and whatever it cost.
 //!
 //! A dry run's selection is the real one: where descriptions are compared by a model, that model is asked. It is no MCP server.
 
@@ -31,8 +32,8 @@ use super::{
 };
 pub use crate::chat::canonical::arguments_hash;
 use crate::{
-    budget::Account,
-    chat::{CallRecord, call::NO_SERVER},
+    budget::{Account, Meter, Pass},
+    chat::{CallRecord, call::NO_SERVER, cost::Cost},
     resilience::breaker::Phase,
 };
 
@@ -43,6 +44,12 @@ pub struct Proposal {
     pub step: usize,
     /// On whose account it is made.
     pub account: Arc<Account>,
+    /// The call's id.
+    pub call_id: String,
+    /// Counts what it costs.
+    pub meter: Meter,
+    /// What it came to.
+    pub cost: Cost,
     /// The tool that the model called.
     pub entry: Entry,
     /// Its arguments.
@@ -151,7 +158,7 @@ impl Toolbox {
         Some(Outcome { content: json!(told).to_string(), ..refused(&record, why(&complaint.masked)) })
     }
 
-    /// Runs the call: steps 4 to 8. Where a tool may change something, a call that was sent is finished even when the future is dropped.
+    /// Runs the call: steps 4 to 9. Where a tool may change something, a call that was sent is finished even when the future is dropped.
     pub async fn run(self: &Arc<Self>, chosen: Chosen) -> Outcome {
         if chosen.proposal.dry_run {
             return self.rehearse(&chosen).await;
@@ -174,6 +181,9 @@ impl Toolbox {
         if *policy == Policy::Ask {
             record.note = Some(record.note.map_or_else(|| IS_ASKED.to_owned(), |note| format!("{note}; {IS_ASKED}")));
         }
+        if let Some(denial) = proposal.meter.would_refuse(&selection.definition.for_rules()).await {
+            return refused(&record, format!("{name} on {id} was not called: {denial}"));
+        }
         if let Some(why) = self.absence(id, proposal.deadline).await {
             return refused(&record, format!("{name} was not called: {id} is not available: {why}."));
         }
@@ -195,7 +205,9 @@ impl Toolbox {
         let Chosen { proposal, selection, .. } = chosen;
         let mut record = record(proposal, Some(selection));
         let begun = Instant::now();
+        // What was put aside for it is settled at its end.
         let outcome = self.call(chosen, &mut record).await;
+        record.cost = proposal.cost.get();
         record.latency_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
         match outcome {
             Ok(said) => {
@@ -214,19 +226,22 @@ impl Toolbox {
         let Chosen { proposal, selection, .. } = chosen;
         let mut definition = &selection.definition;
         let mut substitutes = self.substitutes(chosen).into_iter();
-        let mut wait = RETRY_FIRST;
+        let (mut wait, mut pass): (_, Option<Pass>) = (RETRY_FIRST, None);
         loop {
             let answer = match self.server(&definition.server) {
                 Some(server) => {
                     // The first attempt finds what there is; the next ones are there because it may come back.
                     let patience = if record.attempt == 0 { Duration::ZERO } else { RECONNECT_MAX };
-                    self.attempt(&server, definition, proposal, Instant::now() + patience).await
+                    self.attempt(&server, definition, (proposal, &mut pass), Instant::now() + patience).await
                 }
 
                 None => Err(Error::Call(super::mcp::Error::Unreachable("it is no longer configured".to_owned()))),
             };
             record.attempt += u32::from(matches!(answer, Ok(_) | Err(Error::Call(_))));
             record.executed |= !answer.as_ref().is_err_and(Error::is_unsent);
+            if let (false, Some(pass)) = (record.executed, &mut pass) {
+                pass.undo();
+            }
             let Err(error) = answer else { return answer };
             let is_up = |other: &&Arc<Definition>| self.server(&other.server).is_some_and(|server| server.is_up());
             if error.is_of_this_server()
@@ -236,6 +251,8 @@ impl Toolbox {
                 record.retries += 1;
                 record.retry_reason = Some(format!("{}: {} in the place of {}", error.word(), next.server, definition.server));
                 definition = next;
+                // Another tool has another price.
+                pass = None;
                 substitute(record, selection, definition);
                 continue;
             }
@@ -274,6 +291,9 @@ impl Toolbox {
     /// What the model is told about a call that failed.
     fn failure(&self, selection: &Selection, record: &CallRecord, error: &Error) -> String {
         let CallRecord { tool, server, .. } = record;
+        if let Error::Denied(denial) = error {
+            return format!("{tool} on {server} was not called: {denial}");
+        }
         let mut told = format!("The call of {tool} on {server} failed: {error}.");
         if record.executed {
             if !selection.definition.annotations.read_only && !matches!(error, Error::Call(super::mcp::Error::Refused(_))) {

@@ -10,6 +10,7 @@ use crate::{
     chat::{
         CallRecord, Usage,
         call::{self, SCHEMA_VERSION},
+        cost,
         report::{Attempt, Fault, Guardrail},
     },
     secret::Secret,
@@ -40,6 +41,7 @@ pub(super) fn call(run: &Run, record: &CallRecord, arguments: Option<&RawValue>)
     let mut line = call::Line::new(record, SystemTime::now());
     line.request_id = &run.request_id;
     line.session_id = &run.session_id;
+    line.key = &run.key;
     line.server = head(line.server, NAME_BYTES_MAX);
     line.tool = head(line.tool, NAME_BYTES_MAX);
     line.retry_reason = line.retry_reason.map(|reason| head(reason, NAME_BYTES_MAX));
@@ -52,7 +54,7 @@ pub(super) fn call(run: &Run, record: &CallRecord, arguments: Option<&RawValue>)
 
 /// The line of one attempt of a model: the `attempt`th of the `turn`th turn.
 pub(super) fn attempt(run: &Run, (turn, attempt): (usize, u32), latency_ms: u64, told: Told<'_>) -> Line {
-    let Told { note, error } = told;
+    let Told { note, error, cost } = told;
     let usage = note.map(|note| note.usage).filter(|usage| *usage != Usage::default());
     let error = error.or_else(|| note.filter(|note| note.fault.is_some())?.detail.as_deref());
     let line = AttemptLine {
@@ -72,6 +74,8 @@ pub(super) fn attempt(run: &Run, (turn, attempt): (usize, u32), latency_ms: u64,
         guardrail: note.map(guardrail),
         fault: note.and_then(|note| note.fault),
         forced: note.map(|note| note.forced),
+        cost,
+        key: &run.key,
         error: error.map(|error| head(error, ERROR_BYTES_MAX)),
     };
     made(run, &line, line.error.is_some())
@@ -84,6 +88,8 @@ pub(super) struct Told<'a> {
     pub(super) note: Option<&'a Attempt>,
     /// Why there was none.
     pub(super) error: Option<&'a str>,
+    /// What it cost, in microcents, where it has a price.
+    pub(super) cost: Option<u64>,
 }
 
 /// What was done to this one reply. That others came before it the line says by its number.
@@ -124,6 +130,10 @@ struct AttemptLine<'a> {
     fault: Option<Fault>,
     #[serde(skip_serializing_if = "Option::is_none")]
     forced: Option<bool>,
+    #[serde(rename = "cost_usd", skip_serializing_if = "Option::is_none", serialize_with = "cost::serialize_some")]
+    cost: Option<u64>,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    key: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<&'a str>,
 }

@@ -6,6 +6,7 @@ use super::*;
 use crate::chat::{
     CallRecord, Request, Usage,
     call::Rejected,
+    cost::Cost,
     report::{Attempt, Fault},
 };
 
@@ -32,7 +33,7 @@ impl Traced {
             credential: Some(Secret::new("Bearer caller-key-1")),
             ..Request::default()
         };
-        Arc::new(Run { clients_tools: Some(vec!["own".to_owned()]), ..Run::new(&request, "s") })
+        Arc::new(Run { clients_tools: Some(vec!["own".to_owned()]), ..Run::new(&request, "s", "") })
     }
 
     fn call(&self, record: &CallRecord) {
@@ -98,11 +99,11 @@ async fn a_call_is_one_line_with_every_field_that_is_known() {
 async fn an_attempt_tells_its_tokens_and_its_fault() {
     let traced = traced("attempt", |_| {});
     let mut turn = traced.turn(2);
-    turn.ask();
+    turn.ask(Cost::default());
     let usage = Usage { prompt_tokens: 10, completion_tokens: 5, ..Usage::default() };
     let wrong = Attempt { fault: Some(Fault::Text), detail: Some("text".to_owned()), usage, ..Attempt::default() };
     turn.end(Some(&wrong), None, true);
-    turn.ask();
+    turn.ask(Cost::default());
     turn.end(None, Some("backend is gone"), false);
     let first = json!({
         "schema_version": "1", "kind": "model_attempt", "request_id": "req_1", "session_id": "s", "turn": 2, "attempt": 1, "model": "tiny",
@@ -120,7 +121,7 @@ async fn an_attempt_tells_its_tokens_and_its_fault() {
 async fn an_attempt_that_is_given_up_is_told_once() {
     let traced = traced("cancelled", |_| {});
     let mut turn = traced.turn(1);
-    turn.ask();
+    turn.ask(Cost::default());
     drop(turn);
     drop(traced.turn(1));
     let told: Vec<_> = traced.lines().await.iter().map(|line| (line["kind"].clone(), line["error"].clone())).collect();
@@ -138,7 +139,7 @@ async fn a_wrong_call_is_a_line_unless_it_is_the_clients() {
     };
     let rejected = vec![call("own", false), call("nobodys", true), call("ours", false)];
     let mut turn = traced.turn(1);
-    turn.ask();
+    turn.ask(Cost::default());
     turn.end(Some(&Attempt { fault: Some(Fault::UnknownTool), rejected, ..Attempt::default() }), None, true);
     let lines = traced.lines().await;
     let told: Vec<_> = lines.iter().map(|line| (line["tool"].as_str(), line["selection_rule"].as_str(), line["server"].as_str())).collect();
@@ -157,7 +158,7 @@ async fn what_is_wrong_with_arguments_is_told_with_them_only() {
     for (is_verbose, quoted) in [(false, 0), (true, 2)] {
         let traced = traced("quoted", |config| config.is_verbose = is_verbose);
         let mut turn = traced.turn(1);
-        turn.ask();
+        turn.ask(Cost::default());
         turn.end(Some(&note), None, true);
         let lines = traced.lines().await;
         assert_eq!(lines.iter().filter(|line| line["error"].as_str().unwrap().contains("hunter2")).count(), quoted, "{lines:?}");
@@ -180,7 +181,7 @@ async fn no_line_holds_a_credential_or_a_text_without_an_end() {
     let quoting = "wrong key caller-key-1 or server-key-1".to_owned();
     traced.call(&CallRecord { error: Some(quoting.clone()), arguments: Some(json!({"key": "server-key-1"})), ..record() });
     let mut turn = traced.turn(1);
-    turn.ask();
+    turn.ask(Cost::default());
     turn.end(None, Some(&quoting), false);
     traced.call(&CallRecord { error: Some("ä".repeat(4000)), tool: "t".repeat(4000), ..record() });
     let lines = traced.lines().await;

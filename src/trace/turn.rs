@@ -14,6 +14,7 @@ use crate::{
         CallRecord, Request,
         call::{NO_SERVER, Rejected},
         canonical::arguments_hash,
+        cost::Cost,
         report::{Attempt, Fault},
     },
     secret::Secret,
@@ -26,6 +27,8 @@ pub struct Run {
     pub request_id: String,
     /// The conversation's.
     pub session_id: String,
+    /// The name of the API key that asked; empty where none was needed.
+    pub key: String,
     /// The model that was asked for.
     pub model: String,
     /// Whether the run is a rehearsal.
@@ -40,12 +43,13 @@ pub struct Run {
 const NAME_BYTES_MAX: usize = 256;
 
 impl Run {
-    /// The run of `request` in the conversation `session_id`.
-    pub fn new(request: &Request, session_id: &str) -> Self {
+    /// The run of `request` in the conversation `session_id`, asked for with `key`.
+    pub fn new(request: &Request, session_id: &str, key: &str) -> Self {
         let short = |text: &str| line::head(text, NAME_BYTES_MAX).to_owned();
         Self {
             request_id: short(&request.id),
             session_id: short(session_id),
+            key: key.to_owned(),
             model: short(&request.model),
             dry_run: request.dry_run,
             credential: request.credential.clone(),
@@ -62,6 +66,7 @@ pub struct Turn {
     number: usize,
     attempt: u32,
     asked: Option<Instant>,
+    cost: Cost,
 }
 
 /// What is said of an attempt that was given up because nobody waits for it any more.
@@ -73,12 +78,13 @@ const NO_CANDIDATE: &str = "no-candidate";
 
 impl Turn {
     pub(super) fn new(recorder: &Recorder, run: &Arc<Run>, number: usize) -> Self {
-        Self { to: Some((recorder.clone(), Arc::clone(run))), number, attempt: 0, asked: None }
+        Self { to: Some((recorder.clone(), Arc::clone(run))), number, attempt: 0, asked: None, cost: Cost::default() }
     }
 
-    /// The model is asked.
-    pub fn ask(&mut self) {
+    /// The model is asked. What that comes to, in microcents, can be read from `cost` once the attempt has ended.
+    pub fn ask(&mut self, cost: Cost) {
         self.attempt += 1;
+        self.cost = cost;
         self.asked = Some(Instant::now());
     }
 
@@ -94,7 +100,7 @@ impl Turn {
         }
         // What is wrong with arguments is told with the values that are.
         let quotes = note.is_some_and(|note| note.fault == Some(Fault::Arguments)) && !self.is_verbose();
-        self.tell(Told { note, error: error.or(quotes.then_some(WRONG_ARGUMENTS)) });
+        self.tell(Told { note, error: error.or(quotes.then_some(WRONG_ARGUMENTS)), cost: None });
     }
 
     fn is_verbose(&self) -> bool {
@@ -131,14 +137,14 @@ impl Turn {
         if self.asked.take().is_some()
             && let Some((recorder, run)) = self.to.as_ref().filter(|(recorder, _)| recorder.is_on())
         {
-            recorder.send(line::attempt(run, (self.number, self.attempt), ms(latency), told));
+            recorder.send(line::attempt(run, (self.number, self.attempt), ms(latency), Told { cost: self.cost.get(), ..told }));
         }
     }
 }
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        self.tell(Told { note: None, error: Some(CANCELLED) });
+        self.tell(Told { error: Some(CANCELLED), ..Told::default() });
     }
 }
 

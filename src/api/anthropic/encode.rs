@@ -86,6 +86,7 @@ fn error_type(kind: Kind) -> &'static str {
         Kind::NotFound | Kind::Upstream(404) => "not_found_error",
         Kind::Unauthorized | Kind::Upstream(401) => "authentication_error",
         Kind::Forbidden | Kind::Upstream(403) => "permission_error",
+        Kind::Spent => "billing_error",
         Kind::Upstream(429) => "rate_limit_error",
         Kind::Upstream(400..=499) => "invalid_request_error",
         Kind::Timeout | Kind::Upstream(504) => "timeout_error",

@@ -314,7 +314,7 @@ mod tests {
             call("g", "{}"),
             content("more"),
             Event::Finished(FinishReason::ToolCalls),
-            Event::Usage(Usage { prompt_tokens: 10, completion_tokens: 5, cached_tokens: 4, reasoning_tokens: 0 }),
+            Event::Usage(Usage { prompt_tokens: 10, completion_tokens: 5, cached_tokens: 4, reasoning_tokens: 0, cache_write_tokens: 0 }),
         ];
         let frames = frames(true, events);
         assert_eq!(

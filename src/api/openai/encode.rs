@@ -68,6 +68,7 @@ fn error_type(kind: Kind) -> &'static str {
         Kind::Invalid | Kind::TooLarge | Kind::Slow | Kind::NotFound | Kind::Method(_) => "invalid_request_error",
         Kind::Upstream(401) => "authentication_error",
         Kind::Forbidden | Kind::Upstream(403) => "permission_error",
+        Kind::Spent => "insufficient_quota",
         Kind::Upstream(404) => "not_found_error",
         Kind::Upstream(429) => "rate_limit_error",
         Kind::Upstream(400..=499) => "invalid_request_error",

@@ -8,7 +8,7 @@ use serde_json::{json, value::to_raw_value};
 
 use crate::{
     api,
-    chat::{Call, CallRecord, Event, Problem, Reply, Report, Request, Usage, call, reply::PARAGRAPH},
+    chat::{Call, CallRecord, Event, Problem, Reply, Report, Request, Usage, call, cost, reply::PARAGRAPH},
     wire::sse,
 };
 
@@ -123,8 +123,9 @@ struct Answer<'a> {
     response: String,
     /// How many tool calls there were.
     steps: usize,
-    /// What the model's tokens cost. There are no prices, and no price is not no cost.
-    cost_usd: Option<f64>,
+    /// What models and tools cost, in microcents. No price is not no cost.
+    #[serde(serialize_with = "cost::serialize_some")]
+    cost_usd: Option<u64>,
     dry_run: bool,
     halted: bool,
     halt_reason: Option<&'static str>,
@@ -149,7 +150,7 @@ impl<'a> Answer<'a> {
             session_id: &about.session_id,
             response: texts.join(PARAGRAPH),
             steps: report.map_or(0, |report| report.calls.len()),
-            cost_usd: None,
+            cost_usd: report.and_then(|report| report.cost),
             dry_run: about.dry_run,
             halted: halt_reason.is_some(),
             halt_reason,

@@ -111,6 +111,7 @@ fn usage(line: &Line<'_>) -> Usage {
         completion_tokens: line.eval_count.unwrap_or(0),
         cached_tokens: line.prompt_eval_cached_count.unwrap_or(0).min(prompt_tokens),
         reasoning_tokens: 0,
+        cache_write_tokens: 0,
     }
 }
 
@@ -263,7 +264,10 @@ mod tests {
         assert_eq!((reply.meta.model.as_deref(), reply.meta.created, &reply.meta.id), (Some("tiny:latest"), Some(1_789_659_779), &None));
         assert_eq!((reply.reasoning.as_str(), reply.content.as_str(), reply.finish), ("Hm", "It is sunny", Some(FinishReason::Stop)));
         assert_eq!(reply.timings.unwrap().get(), r#"{"total_duration":9,"eval_duration":7}"#);
-        assert_eq!(reply.usage, Usage { prompt_tokens: 10, completion_tokens: 5, cached_tokens: 4, reasoning_tokens: 0 });
+        assert_eq!(
+            reply.usage,
+            Usage { prompt_tokens: 10, completion_tokens: 5, cached_tokens: 4, reasoning_tokens: 0, cache_write_tokens: 0 }
+        );
     }
 
     #[test]

@@ -63,7 +63,7 @@ impl<B: Book> Ledger<'_, B> {
         let known = self.book.balance(scope, unit)?;
         let balance = known.ok_or_else(|| Refusal::new(Code::NotFound, format!("There is no budget of {scope} in {}.", unit.as_str())))?;
         if balance.status == Status::Closed && status != Status::Closed {
-            return Err(Refusal::at(scope, Code::BudgetClosed).into());
+            return Err(Refusal::at(scope, unit, Code::BudgetClosed).into());
         }
         let balance = Balance { status, ..balance };
         self.book.put_balance(scope, unit, balance.clone())?;

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::budget::Unit;
+
 /// A failure, split by what the caller does: take no for an answer, or call the ledger out of order.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
@@ -27,8 +29,11 @@ pub struct Refusal {
     /// The same for a person.
     pub message: String,
     /// The scope that says it, where one does.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scope: Option<String>,
+    /// The unit that it is about, where it is about one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unit: Option<Unit>,
 }
 
 /// The codes of the protocol.
@@ -66,10 +71,11 @@ pub enum Code {
 
 impl Refusal {
     pub(in crate::budget) fn new(code: Code, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), scope: None }
+        Self { code, message: message.into(), scope: None, unit: None }
     }
 
-    pub(in crate::budget) fn at(scope: &str, code: Code) -> Self {
+    /// The budget of `scope` in `unit` says no.
+    pub(in crate::budget) fn at(scope: &str, unit: Unit, code: Code) -> Self {
         let why = match code {
             Code::BudgetFrozen => "is frozen",
             Code::BudgetClosed => "is closed",
@@ -78,6 +84,12 @@ impl Refusal {
             Code::UnitMismatch => "counts other units",
             _ => "does not have so much left",
         };
-        Self { scope: Some(scope.to_owned()), ..Self::new(code, format!("The budget of {scope} {why}.")) }
+        let what = match unit {
+            Unit::UsdMicrocents => "money",
+            Unit::Tokens => "tokens",
+            Unit::Credits => "calls",
+            Unit::RiskPoints => "risk points",
+        };
+        Self { scope: Some(scope.to_owned()), unit: Some(unit), ..Self::new(code, format!("The budget of {scope} in {what} {why}.")) }
     }
 }

@@ -106,7 +106,7 @@ impl<B: Book> Ledger<'_, B> {
                 let unit = estimate.unit;
                 let actual = actuals.iter().find(|actual| actual.unit == unit).unwrap_or(estimate).amount;
                 let scopes = ledger.balances(scopes, unit)?;
-                let charge = charge(&scopes, estimate.amount, actual, reservation.overage)?;
+                let charge = charge(&scopes, *estimate, actual, reservation.overage)?;
                 cost.push(Amount::new(unit, actual));
                 charged.push(Amount::new(unit, charge.charged));
                 released.extend(estimate.amount.checked_sub(actual).filter(|left| *left > 0).map(|left| Amount::new(unit, left)));
@@ -157,13 +157,15 @@ impl<B: Book> Ledger<'_, B> {
         self.once(&place, event, |ledger| {
             let Event { subject, action, actuals, quotas, opens, overage_policy, .. } = event;
             let lines = ledger.lines(&Wanted { subject, amounts: actuals, quotas, opens: *opens })?;
-            let mut scopes = lines.iter().flat_map(|line| &line.scopes);
-            if let Some((scope, code)) = scopes.find_map(|(scope, balance)| Some((scope, balance.is_shut()?))) {
-                return Err(Refusal::at(scope, code).into());
+            for Line { amount, scopes } in &lines {
+                if let Some(refusal) = scopes.iter().find_map(|(scope, balance)| Some(Refusal::at(scope, amount.unit, balance.is_shut()?)))
+                {
+                    return Err(refusal.into());
+                }
             }
             let (mut charged, mut writes) = (Vec::new(), Vec::new());
             for Line { amount, scopes } in lines {
-                let charge = charge(&scopes, 0, amount.amount, *overage_policy)?;
+                let charge = charge(&scopes, Amount::new(amount.unit, 0), amount.amount, *overage_policy)?;
                 charged.push(Amount::new(amount.unit, charge.charged));
                 writes.push((amount.unit, scopes, charge.balances));
             }
@@ -195,7 +197,9 @@ impl<B: Book> Ledger<'_, B> {
         let Request { subject, estimates, quotas, opens, .. } = request;
         let lines = self.lines(&Wanted { subject, amounts: estimates, quotas, opens: *opens })?;
         for Line { amount, scopes } in &lines {
-            if let Some(refusal) = scopes.iter().find_map(|(scope, balance)| Some(Refusal::at(scope, balance.refuses(amount.amount)?))) {
+            if let Some(refusal) =
+                scopes.iter().find_map(|(scope, balance)| Some(Refusal::at(scope, amount.unit, balance.refuses(amount.amount)?)))
+            {
                 return Err(refusal.into());
             }
         }
@@ -225,7 +229,7 @@ impl<B: Book> Ledger<'_, B> {
         }
         match (found.is_empty(), other) {
             (false, _) => Ok(found),
-            (true, Some(scope)) => Err(Refusal::at(&scope, Code::UnitMismatch).into()),
+            (true, Some(scope)) => Err(Refusal::at(&scope, unit, Code::UnitMismatch).into()),
             (true, None) => Err(Refusal::new(Code::NotFound, "There is no budget for this.").into()),
         }
     }

@@ -6,6 +6,7 @@ use super::{
     balance::Balance,
     error::{Code, Refusal},
 };
+use crate::budget::Amount;
 
 /// The policy of a reservation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -26,8 +27,9 @@ pub(super) struct Charge {
     pub(super) balances: Vec<Balance>,
 }
 
-/// Charges `actual` to `scopes`, in each of which `estimate` was reserved (0 for none). What was reserved is given back first.
-pub(super) fn charge(scopes: &[(String, Balance)], estimate: u64, actual: u64, policy: Overage) -> Result<Charge, Refusal> {
+/// Charges `actual` to `scopes`, in each of which so much was `reserved` (0 for none). What was reserved is given back first.
+pub(super) fn charge(scopes: &[(String, Balance)], reserved: Amount, actual: u64, policy: Overage) -> Result<Charge, Refusal> {
+    let Amount { unit, amount: estimate } = reserved;
     let beyond = actual.saturating_sub(estimate);
     if beyond == 0 {
         let settled = |(_, balance): &(String, Balance)| Balance {
@@ -39,10 +41,8 @@ pub(super) fn charge(scopes: &[(String, Balance)], estimate: u64, actual: u64, p
     }
     if policy == Overage::Reject {
         let short = scopes.iter().find(|(_, balance)| balance.available() < beyond).or(scopes.first());
-        return Err(short.map_or_else(
-            || Refusal::new(Code::BudgetExceeded, "More was used than was reserved."),
-            |(scope, _)| Refusal { scope: Some(scope.clone()), ..Refusal::new(Code::BudgetExceeded, "More was used than was reserved.") },
-        ));
+        let refusal = Refusal { unit: Some(unit), ..Refusal::new(Code::BudgetExceeded, "More was used than was reserved.") };
+        return Err(Refusal { scope: short.map(|(scope, _)| scope.clone()), ..refusal });
     }
     // Scopes that may make debt do not cap what is charged.
     let owes = |balance: &Balance| policy == Overage::AllowWithOverdraft && balance.overdraft_limit > 0;
@@ -55,7 +55,7 @@ pub(super) fn charge(scopes: &[(String, Balance)], estimate: u64, actual: u64, p
             let unfunded = added.saturating_sub(balance.available());
             after.debt = balance.debt.saturating_add(unfunded);
             if unfunded > 0 && after.debt > balance.overdraft_limit {
-                return Err(Refusal::at(scope, Code::OverdraftLimitExceeded));
+                return Err(Refusal::at(scope, unit, Code::OverdraftLimitExceeded));
             }
             after.spent = balance.spent.saturating_add(estimate).saturating_add(added - unfunded);
         } else {

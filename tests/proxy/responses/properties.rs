@@ -135,7 +135,7 @@ proptest! {
     fn a_stream_ends_in_the_answer_that_comes_whole(
         middle in proptest::collection::vec(event(), 0..12), reason in reason(), summary in any::<bool>(),
     ) {
-        let usage = Usage { prompt_tokens: 3, completion_tokens: 2, cached_tokens: 1, reasoning_tokens: 1 };
+        let usage = Usage { prompt_tokens: 3, completion_tokens: 2, cached_tokens: 1, reasoning_tokens: 1, cache_write_tokens: 0 };
         let events = [Event::Started(Meta { model: Some("tiny".to_owned()), ..Meta::default() })].into_iter().chain(middle);
         let events: Vec<_> = events.chain([Event::Finished(reason), Event::Usage(usage)]).collect();
         let (_, mut encoder) = Responses.decode(&request(summary), false).unwrap();

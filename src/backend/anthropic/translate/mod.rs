@@ -236,6 +236,7 @@ fn counts(usage: stream::Usage) -> Usage {
         completion_tokens: usage.output_tokens.unwrap_or(0),
         cached_tokens: usage.cache_read_input_tokens.unwrap_or(0),
         reasoning_tokens: usage.output_tokens_details.and_then(|details| details.thinking_tokens).unwrap_or(0),
+        cache_write_tokens: usage.cache_creation_input_tokens.unwrap_or(0),
     }
 }
 

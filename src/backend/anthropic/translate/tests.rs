@@ -122,7 +122,7 @@ fn blocks_become_reasoning_text_and_calls_numbered_without_gaps() {
     let calls: Vec<_> = reply.calls.iter().map(|call| (call.id.as_str(), call.name.as_str(), call.arguments.as_str())).collect();
     assert_eq!(calls, [("toolu_1", "f", r#"{"a": 1}"#), ("toolu_2", "f", r#"{"b":[2]}"#), ("toolu_3", "f", "{}")]);
     assert_eq!(reply.finish, Some(FinishReason::ToolCalls));
-    let usage = Usage { prompt_tokens: 125, completion_tokens: 7, cached_tokens: 100, reasoning_tokens: 0 };
+    let usage = Usage { prompt_tokens: 125, completion_tokens: 7, cached_tokens: 100, reasoning_tokens: 0, cache_write_tokens: 20 };
     assert_eq!(reply.usage, usage);
 }
 

@@ -1,0 +1,187 @@
+//! What lets one call through, and sees to it that what was put aside for it is settled, whatever becomes of it.
+
+use std::sync::Arc;
+
+use super::{
+    gate::{Kept, Settlement},
+    ledger::Action,
+    meter::Inner,
+    price::ModelPrice,
+};
+use crate::chat::{Usage, cost::Cost, report::HaltReason};
+
+/// Lets one call through. Dropped, a call that was not begun is taken back, and one that was begun is charged by what is known of it.
+/// The default is of a call that nobody counts.
+#[derive(Debug, Default)]
+pub struct Pass(Option<Standing>);
+
+#[derive(Debug)]
+struct Standing {
+    meter: Arc<Inner>,
+    charge: Arc<Charge>,
+    kept: Option<Kept>,
+    price: Option<ModelPrice>,
+    prompt_tokens: u64,
+    /// How many tokens came, as far as they were counted here.
+    heard: u64,
+    max_tokens: Option<u64>,
+    lowered: Option<HaltReason>,
+    is_begun: bool,
+    cost: Cost,
+}
+
+/// What a call takes.
+#[derive(Debug, Clone)]
+pub(super) struct Charge {
+    /// Money, where it has a price.
+    pub(super) microcents: Option<u64>,
+    /// Tokens, where it is of a model.
+    pub(super) tokens: Option<u64>,
+    pub(super) risk: u64,
+    pub(super) action: Action,
+}
+
+impl Pass {
+    pub(super) fn new(meter: Arc<Inner>, charge: Arc<Charge>) -> Self {
+        Self(Some(Standing {
+            meter,
+            charge,
+            kept: None,
+            price: None,
+            prompt_tokens: 0,
+            heard: 0,
+            max_tokens: None,
+            lowered: None,
+            is_begun: false,
+            cost: Cost::default(),
+        }))
+    }
+
+    pub(super) fn of_model(mut self, price: Option<ModelPrice>, prompt_tokens: u64) -> Self {
+        if let Some(standing) = &mut self.0 {
+            (standing.price, standing.prompt_tokens) = (price, prompt_tokens);
+        }
+        self
+    }
+
+    pub(super) fn held_to(mut self, max_tokens: u64, reason: Option<HaltReason>) -> Self {
+        if let Some(standing) = &mut self.0 {
+            (standing.max_tokens, standing.lowered) = (Some(max_tokens), reason);
+        }
+        self
+    }
+
+    /// Holds the reply to `max_tokens`, where it may be longer.
+    pub(super) fn hold_to(&mut self, max_tokens: u64) {
+        if let Some(standing) = &mut self.0 {
+            standing.max_tokens = Some(standing.max_tokens.map_or(max_tokens, |most| most.min(max_tokens)));
+        }
+    }
+
+    pub(super) fn keep(&mut self, kept: Kept) {
+        if let Some(standing) = &mut self.0 {
+            standing.kept = Some(kept);
+        }
+    }
+
+    /// How many tokens the model may write, where that is less than the request says or where it says nothing.
+    pub fn max_tokens(&self) -> Option<u64> {
+        self.0.as_ref().and_then(|standing| standing.max_tokens)
+    }
+
+    /// The ceiling for which the reply may not be as long as was asked for, if it may not.
+    pub fn lowered_by(&self) -> Option<HaltReason> {
+        self.0.as_ref().and_then(|standing| standing.lowered)
+    }
+
+    /// Where what the call cost can be read once it is settled.
+    pub fn cost(&self) -> Cost {
+        self.0.as_ref().map(|standing| standing.cost.clone()).unwrap_or_default()
+    }
+
+    /// Says what it cost in `cost` too.
+    #[must_use]
+    pub fn telling(mut self, cost: Cost) -> Self {
+        if let Some(standing) = &mut self.0 {
+            standing.cost = cost;
+        }
+        self
+    }
+
+    /// From now on the call may have been made.
+    pub fn begin(&mut self) {
+        if let Some(standing) = &mut self.0 {
+            standing.is_begun = true;
+        }
+    }
+
+    /// It is certain that the call was not made: the last try of it never left.
+    pub fn undo(&mut self) {
+        if let Some(standing) = &mut self.0 {
+            standing.is_begun = false;
+        }
+    }
+
+    /// Some more of the reply came: about one token.
+    pub fn hear(&mut self) {
+        if let Some(standing) = &mut self.0 {
+            standing.heard += 1;
+        }
+    }
+
+    /// Charges what the model counted; where it counted nothing, what is known here. Returns what it cost, in microcents, where it has a
+    /// price.
+    pub fn spend(mut self, usage: Usage) -> Option<u64> {
+        let standing = self.0.take()?;
+        let usage = if usage == Usage::default() { standing.guessed() } else { usage };
+        standing.commit(usage)
+    }
+
+    /// Ends it: what was begun is charged by what is known of it, what was not is taken back. Returns what it cost, in microcents, where
+    /// it was begun and has a price.
+    pub fn end(mut self) -> Option<u64> {
+        self.0.take().and_then(Standing::end)
+    }
+}
+
+impl Drop for Pass {
+    fn drop(&mut self) {
+        self.0.take().and_then(Standing::end);
+    }
+}
+
+impl Standing {
+    /// The usage of a reply whose end did not come.
+    fn guessed(&self) -> Usage {
+        Usage { prompt_tokens: self.prompt_tokens, completion_tokens: self.heard, ..Usage::default() }
+    }
+
+    fn end(self) -> Option<u64> {
+        if self.is_begun {
+            let usage = self.guessed();
+            return self.commit(usage);
+        }
+        self.meter.settle(&self.charge, None);
+        if let Some(kept) = self.kept {
+            self.meter.gate.settle(kept, Settlement::Release);
+        }
+        None
+    }
+
+    /// Charges what `usage` costs; of a tool, what was put aside.
+    fn commit(self, usage: Usage) -> Option<u64> {
+        let mut actual = Charge::clone(&self.charge);
+        if let Some(price) = &self.price {
+            actual.microcents = Some(price.cost(usage));
+        }
+        if actual.tokens.is_some() {
+            actual.tokens = Some(usage.total_tokens());
+        }
+        self.meter.settle(&self.charge, Some(&actual));
+        self.cost.set(actual.microcents);
+        if let Some(kept) = self.kept {
+            self.meter.gate.settle(kept, Settlement::Commit(actual.amounts()));
+        }
+        actual.microcents
+    }
+}

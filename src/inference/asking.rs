@@ -1,0 +1,145 @@
+//! Asking: what the model is asked in an attempt, whether it may be asked, and what that cost.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::{Constrain, Error, attempt::Attempts, constrain, hearing::Outcome, offer::Offer, resample};
+use crate::{
+    backend::{self, Offered, Prompt},
+    budget::{Ask, Denial, denial::Reason, estimate},
+    chat::{Event, FinishReason, Meta, Request, ToolChoice},
+};
+
+/// The fields that say how long a reply may be, the newer first.
+const LIMITS: [&str; 2] = ["max_completion_tokens", "max_tokens"];
+
+impl Attempts {
+    /// What the model is asked now, if it may be asked: what that costs at most is put aside.
+    pub(super) async fn admitted(&mut self) -> Result<Prompt, Denial> {
+        let mut prompt = self.prompt();
+        if self.meter.is_on() {
+            let limit = |name: &&str| given_limit(&self.request, name);
+            let limit = LIMITS.iter().find_map(|name| Some((*name, limit(name)?)));
+            let ask = Ask { model: &self.request.model, prompt_tokens: prompt_tokens(&prompt), max_tokens: limit.map(|(_, limit)| limit) };
+            self.pass = self.meter.model(ask).await?;
+            self.held_by = self.pass.lowered_by();
+            if let Some(most) = self.pass.max_tokens() {
+                let name = limit.map_or("max_tokens", |(name, _)| name);
+                Arc::make_mut(&mut prompt.request).set_field(name, most.to_string().into());
+            }
+            self.pass.begin();
+        }
+        self.turn.ask(self.pass.cost());
+        Ok(prompt)
+    }
+
+    /// Some of the reply came.
+    pub(super) fn hear(&mut self, event: &Result<Event, backend::Error>) {
+        if matches!(
+            event,
+            Ok(Event::Content(_) | Event::Reasoning(_) | Event::CallArguments { .. } | Event::CallStarted(_) | Event::Refusal(_))
+        ) {
+            self.pass.hear();
+        }
+    }
+
+    /// Charges the attempt that `outcome` is of.
+    pub(super) fn settle(&mut self, outcome: &Outcome) {
+        let mut pass = std::mem::take(&mut self.pass);
+        match &outcome.reply {
+            Ok(reply) => drop(pass.spend(reply.usage)),
+            Err(error) => {
+                if is_unmade(error) {
+                    pass.undo();
+                }
+                pass.end();
+            }
+        }
+    }
+
+    /// The end of an answer for which the model may not be asked again: what there is of it. Fails where nothing was asked for it at all,
+    /// and where nobody could say whether it may.
+    pub(super) fn halt(&mut self, denial: Denial) -> Result<Vec<Event>, Error> {
+        let Reason::Spent(reason) = denial.reason else { return Err(Error::Denied(denial)) };
+        if !self.meter.has_asked_model() {
+            return Err(Error::Denied(denial));
+        }
+        let answer = self.fallback.take().unwrap_or_default();
+        self.exhausted |= !self.history.is_empty();
+        let mut report = self.report();
+        report.halt_reason = Some(reason);
+        let mut events = vec![Event::Settled(report)];
+        events.extend(self.begin(&Meta::default()));
+        // What was shown stands; after it, only what comes on top.
+        let content = if self.goes_on { String::new() } else { answer.content };
+        events.extend((!content.is_empty()).then_some(Event::Content(content)));
+        events.extend([Event::Finished(FinishReason::Length), Event::Usage(self.usage)]);
+        Ok(events)
+    }
+
+    /// What the model is asked now.
+    fn prompt(&mut self) -> Prompt {
+        self.is_reduced = self.is_reduced || self.offer.refuses_schemas();
+        let json = self.offer.json.as_ref();
+        let offered = match (&self.request.tool_choice, json) {
+            (ToolChoice::None, _) => Offered::Withheld,
+            _ if self.is_reduced => Offer::reduced(json.unwrap_or(&self.request.tools_json)).map_or(Offered::AsRequested, Offered::Instead),
+            (_, Some(json)) => Offered::Instead(json.clone()),
+            (_, None) => Offered::AsRequested,
+        };
+        let form = self.form();
+        self.is_forced = form.is_some();
+        let served = if self.goes_on { self.served.bound() } else { self.served.clone() };
+        let sampling = resample::sampling(&self.request, self.engine.config.retry_sampling, self.history.len());
+        let (request, corrections) = (Arc::clone(&self.request), self.corrections.clone());
+        Prompt { request, offered, corrections, form, sampling, served }
+    }
+
+    /// The form that the reply is forced into, if any: never beside one that the client wants.
+    fn form(&self) -> Option<Bytes> {
+        let choice = &self.request.tool_choice;
+        let is_required = matches!(choice, ToolChoice::Required | ToolChoice::Named(_)) && !self.had_several_calls;
+        let wanted = match self.engine.config.constrain {
+            Constrain::Never => false,
+            Constrain::OnRetry => (!self.history.is_empty() && !self.had_several_calls) || (self.form_when_required && is_required),
+            Constrain::Always => !self.had_several_calls,
+        };
+        // Where text is an answer, and there is no tool to say it with, a form would forbid it.
+        let must_call = self.offer.responds || self.terms().call_is_due();
+        let may = self.guardrails.validate && !matches!(choice, ToolChoice::None | ToolChoice::Other) && !self.is_unforced;
+        if wanted && may && must_call && !constrain::has_own_form(&self.request) { self.offer.form(self.pinned.as_deref()) } else { None }
+    }
+}
+
+/// How long `request` says in `field` that a reply may be.
+fn given_limit(request: &Request, field: &str) -> Option<u64> {
+    serde_json::from_slice::<Option<u64>>(request.field(field)?).ok().flatten()
+}
+
+/// How many tokens the model reads at most.
+fn prompt_tokens(prompt: &Prompt) -> u64 {
+    let tools = match &prompt.offered {
+        Offered::AsRequested => &prompt.request.tools_json,
+        Offered::Instead(tools) => tools,
+        Offered::Withheld => &Bytes::new(),
+    };
+    let corrections = prompt.corrections.iter().map(|message| message.text_bytes()).sum::<usize>();
+    estimate::prompt_tokens(&[&prompt.request.messages, tools]).saturating_add(estimate::text_tokens(corrections))
+}
+
+/// Whether the model certainly was not asked, or refused to answer.
+fn is_unmade(error: &Error) -> bool {
+    use backend::Error as Backend;
+    match error {
+        Error::Backend(error) => match error {
+            Backend::Connect(_)
+            | Backend::Status(_)
+            | Backend::Busy { .. }
+            | Backend::UnknownModel { .. }
+            | Backend::Unsupported { .. } => true,
+            Backend::Stalled(_) | Backend::Protocol(_) | Backend::BodyTooLarge | Backend::BodyBroken => false,
+        },
+        Error::ReplyTooLong(_) | Error::RetriesExhausted { .. } | Error::Denied(_) => false,
+    }
+}
