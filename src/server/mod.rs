@@ -12,6 +12,7 @@ mod origin;
 mod reply;
 mod router;
 mod routes;
+mod watched;
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 

@@ -37,6 +37,7 @@ mod health;
 mod mcp;
 
 mod messages;
+mod metered;
 
 mod golden;
 

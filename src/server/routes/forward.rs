@@ -1,13 +1,17 @@
 //! Paths that belong to the backend: both ways as they are.
 
+use std::sync::Arc;
+
 use hyper::{
     Request, Response,
     body::{Body, Incoming},
 };
 use serde::Deserialize;
 
+use super::metered;
 use crate::{
     backend::forward::Forward,
+    budget::Account,
     chat::Problem,
     server::{State, body, headers, reply},
 };
@@ -16,6 +20,9 @@ const AT_HAND_BYTES_MAX: u64 = 1 << 20;
 
 /// Sends `request` to `path` of the backend, with its query.
 pub(in crate::server) async fn to(state: &State, request: Request<Incoming>, path: &str) -> Result<Response<reply::Body>, Problem> {
+    if state.gate.is_on() && metered::is_counted(request.method(), path) {
+        return metered::forward(state, request, path, Arc::new(Account::anonymous())).await;
+    }
     let (head, incoming) = request.into_parts();
     let caller = headers::credential(&head.headers);
     let path = with_query(path, head.uri.query());
