@@ -13,6 +13,7 @@ mod origin;
 mod reply;
 mod router;
 mod routes;
+mod watched;
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 

@@ -39,6 +39,7 @@ mod health;
 mod mcp;
 
 mod messages;
+mod metered;
 
 mod golden;
 
