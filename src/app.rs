@@ -38,9 +38,6 @@ pub async fn serve(config: Config) -> anyhow::Result<ExitCode> {
     raise_descriptor_limit(config.server.connections_max);
     let listener = TcpListener::bind(config.server.listen).await.with_context(|| format!("listen on {}", config.server.listen))?;
     let address = listener.local_addr().context("read the listener's address")?;
-    if !address.ip().is_loopback() {
-        tracing::warn!(%address, "reachable from the network, and asks no client for a key");
-    }
     let state = build(&config, books(&config)?);
     let backends: Vec<&str> = config.backends.backends.iter().map(|backend| backend.name.as_str()).collect();
     tracing::info!(%address, ?backends, "listening");
@@ -132,7 +129,7 @@ pub fn build(config: &Config, books: Option<Arc<budget::Store>>) -> State {
     let gate = Gate::new(config.budget.policy.clone(), books, tasks.clone());
     let trace = recorder(config);
     let agent = Agent::new(Parts { engine, toolbox: toolbox.clone(), store, trace, gate: gate.clone(), config: config.agent });
-    State { config: config.server.clone(), agent, router, toolbox, gate, tasks }
+    State { config: config.server.clone(), keys: config.keys.clone(), agent, router, toolbox, gate, tasks }
 }
 
 /// The books, as the configuration says, if there are any. Fails when they cannot be opened.

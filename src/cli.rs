@@ -1,20 +1,21 @@
-//! The commands: `serve`, `check`, `health`, `mcp accept`.
+//! The commands: `serve`, `check`, `health`, `key new`, `key hash`, `mcp accept`.
 
 use std::{
     collections::BTreeMap,
     fmt::Display,
-    io::{self, IsTerminal, Write},
+    io::{self, IsTerminal, Read, Write},
     path::PathBuf,
     process::ExitCode,
 };
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use clap::{Args, Parser, Subcommand};
 use toml::Value;
 
 use crate::{
     app,
-    config::{self, Config, LogFormat, Problem, Typed, env, mcp_servers},
+    budget::keys::{self, Digest},
+    config::{self, Config, LogFormat, Problem, Typed, access_keys, env, mcp_servers},
 };
 
 /// An OpenAI-compatible proxy that makes small local models call tools correctly.
@@ -33,11 +34,27 @@ enum Command {
     Check(Settings),
     /// Ask the running toolgate whether it answers; exits 1 if not. For container health checks.
     Health(Settings),
+    /// Make keys for clients.
+    Key {
+        #[command(subcommand)]
+        command: Key,
+    },
     /// Look after the tools of MCP servers.
     Mcp {
         #[command(subcommand)]
         command: Mcp,
     },
+}
+
+#[derive(Debug, Subcommand)]
+enum Key {
+    /// Print a fresh key, and the table for the configuration by which toolgate knows it.
+    New {
+        /// What you call the key: letters, digits, `-`, `_` and `.`
+        name: String,
+    },
+    /// Print the hash of a key, which is read from standard input.
+    Hash,
 }
 
 #[derive(Debug, Subcommand)]
@@ -74,6 +91,8 @@ pub fn main() -> ExitCode {
         Command::Serve(settings) => with_config(settings, serve),
         Command::Check(settings) => check(settings),
         Command::Health(settings) => with_config(settings, health),
+        Command::Key { command: Key::New { name } } => told(new_key(name)),
+        Command::Key { command: Key::Hash } => told(hash_key()),
         Command::Mcp { command: Mcp::Accept { tool, settings } } => with_config(settings, |config| accept(&config, &tool)),
     }
 }
@@ -90,10 +109,35 @@ fn with_config(settings: Settings, command: impl FnOnce(Config) -> anyhow::Resul
         report(&mut io::stderr(), &problems);
         return ExitCode::from(EXIT_CONFIGURATION);
     }
-    command(config).unwrap_or_else(|error| {
+    told(command(config))
+}
+
+/// Says what a command failed with, if it did.
+fn told(outcome: anyhow::Result<ExitCode>) -> ExitCode {
+    outcome.unwrap_or_else(|error| {
         report(&mut io::stderr(), &[format!("{error:#}")]);
         ExitCode::FAILURE
     })
+}
+
+fn new_key(name: String) -> anyhow::Result<ExitCode> {
+    let name = access_keys::name(name).map_err(|fault| anyhow!("the name of a key {fault}"))?;
+    let secret = keys::fresh().context("make a key")?;
+    let hash = Digest::of(secret.expose());
+    writeln!(io::stdout(), "{}\n\n[[key]]\nname = \"{name}\"\nhash = \"{hash}\"", secret.expose()).context("print the key")?;
+    report(
+        &mut io::stderr(),
+        &["give the first line to whoever is to use the key, and put the table into the configuration; it is not shown again"],
+    );
+    Ok(ExitCode::SUCCESS)
+}
+
+fn hash_key() -> anyhow::Result<ExitCode> {
+    let mut secret = String::new();
+    io::stdin().read_to_string(&mut secret).context("read the key")?;
+    let digest = access_keys::digest(&secret).map_err(|fault| anyhow!("a key {fault}"))?;
+    writeln!(io::stdout(), "{digest}").context("print the hash")?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn serve(config: Config) -> anyhow::Result<ExitCode> {

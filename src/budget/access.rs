@@ -84,6 +84,11 @@ pub struct Access {
 }
 
 impl Access {
+    /// Whether all tools may be used.
+    pub fn is_open(&self) -> bool {
+        self.allow.is_empty() && self.deny.is_empty()
+    }
+
     /// Whether `tool` may be used.
     pub fn allows(&self, tool: &Tool<'_>) -> bool {
         let is_among = |patterns: &[Pattern]| patterns.iter().any(|pattern| pattern.matches(tool));

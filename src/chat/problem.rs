@@ -30,6 +30,8 @@ pub enum Kind {
     TooLarge,
     /// The body did not arrive in time.
     Slow,
+    /// It is not known who asks.
+    Unauthorized,
     /// Whoever asks may not have this done.
     Forbidden,
     /// Whoever asks has nothing left to have it done with.

@@ -10,6 +10,7 @@ pub(super) fn status(kind: Kind) -> StatusCode {
         Kind::Invalid => StatusCode::BAD_REQUEST,
         Kind::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         Kind::Slow => StatusCode::REQUEST_TIMEOUT,
+        Kind::Unauthorized => StatusCode::UNAUTHORIZED,
         Kind::Forbidden => StatusCode::FORBIDDEN,
         Kind::NotFound => StatusCode::NOT_FOUND,
         Kind::Method(_) => StatusCode::METHOD_NOT_ALLOWED,

@@ -17,6 +17,8 @@ mod requests;
 
 mod identity;
 
+mod keys;
+
 mod backends;
 mod models;
 
