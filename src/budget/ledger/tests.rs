@@ -260,8 +260,22 @@ fn a_frozen_budget_and_one_that_is_funded() {
     let id = reserve(&memory, 1, Overage::default()).unwrap();
     commit(&memory, &id, 1000).unwrap();
     assert_eq!(reserve(&memory, 1, Overage::default()), Err(Code::OverdraftLimitExceeded));
-    memory.with(0, |mut ledger| ledger.fund(TENANT, Amount::new(UNIT, 10))).unwrap();
+    memory.with(0, |mut ledger| ledger.fund(TENANT, Amount::new(UNIT, 10), &key())).unwrap();
     assert!(reserve(&memory, 10, Overage::default()).is_ok());
+}
+
+#[test]
+fn what_is_put_in_under_one_key_is_put_in_once() {
+    let memory = with((100, 0), None);
+    let fund = |scope: &str, amount: u64, key: &str| {
+        let funded = memory.with(0, |mut ledger| ledger.fund(scope, Amount::new(UNIT, amount), key));
+        funded.map(|balance| balance.allocated).map_err(code)
+    };
+    assert_eq!((fund(TENANT, 10, "a"), fund(TENANT, 10, "a"), fund(TENANT, 10, "b")), (Ok(110), Ok(110), Ok(120)));
+    assert_eq!(fund(TENANT, 11, "a"), Err(Code::IdempotencyMismatch));
+    assert_eq!(fund(AGENT, 10, "a"), Err(Code::IdempotencyMismatch));
+    assert_eq!(fund(TENANT, crate::budget::amount::AMOUNT_MAX, "c"), Err(Code::InvalidRequest));
+    assert_eq!(balance(&memory, TENANT).allocated, 120);
 }
 
 /// One step of a random life.
