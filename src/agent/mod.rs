@@ -83,10 +83,10 @@ pub struct Job {
     request: Request,
     /// Who asks.
     account: Arc<Account>,
-    /// Counts what it costs.
-    meter: Meter,
     /// What is kept for them.
     shelf: Shelf,
+    /// Counts what it costs.
+    meter: Meter,
     offer: Offer,
     session: Session,
     session_key: String,

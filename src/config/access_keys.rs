@@ -9,12 +9,12 @@ use std::{
 use chrono::{DateTime, NaiveDate, NaiveTime, Utc};
 use toml::Value;
 
-use super::{backends, keys::Keys, units};
+use super::{backends, budget::patterns, keys::Keys, units};
 use crate::{
     budget::{
-        self, Account, Subject,
-        access::{Access, Pattern},
-        keys::Digest,
+        Account, Subject,
+        access::Access,
+        keys::{Digest, Keys as AccountKeys},
     },
     secret::Template,
 };
@@ -30,7 +30,7 @@ const IS_OPEN: &str = "is reachable from the network, and nobody is asked for a 
                        prints into the configuration, or set TOOLGATE_API_KEY to a secret that clients send";
 
 /// Every key. Where the network reaches `listen`, there must be one.
-pub(super) fn resolve(keys: &mut Keys<'_>, listen: SocketAddr) -> budget::Keys {
+pub(super) fn resolve(keys: &mut Keys<'_>, listen: SocketAddr) -> AccountKeys {
     let tables = keys.tables("key");
     let mut known: Vec<(String, (Digest, Account))> = Vec::new();
     let typed = keys.take("api_key", None, |value| units::text(value).map(|text| Some(Template::new(&text))));
@@ -42,7 +42,7 @@ pub(super) fn resolve(keys: &mut Keys<'_>, listen: SocketAddr) -> budget::Keys {
         known.extend(key(keys, &path).map(|key| (path, key)));
     }
     check_unique(keys, &known);
-    budget::Keys::new(known.into_iter().map(|(_, key)| key).collect())
+    AccountKeys::new(known.into_iter().map(|(_, key)| key).collect())
 }
 
 /// One secret for everybody, for a quick start: it may do all but administer.
@@ -109,14 +109,6 @@ fn subject(value: &Value) -> Result<Subject, String> {
     })
 }
 
-fn patterns(value: &Value) -> Result<Vec<Pattern>, String> {
-    let wrong = |text: &str| {
-        format!("`{text}` is none of \"server.tool\" with `*` for any characters, @read_only, @destructive, @idempotent and @open_world")
-    };
-    let pattern = |text: &String| Pattern::parse(text).filter(|_| !text.is_empty()).ok_or_else(|| wrong(text));
-    units::texts(value)?.iter().map(pattern).collect()
-}
-
 /// A date, which is the beginning of that day in UTC, or a date with a time and its offset.
 fn moment(value: &Value) -> Result<SystemTime, String> {
     let text = match value {
@@ -148,9 +140,9 @@ mod tests {
     use std::collections::HashMap;
 
     use super::*;
-    use crate::config::from_text;
+    use crate::{budget::access::Pattern, config::from_text};
 
-    fn resolved(file: &str, env: &[(&str, &str)]) -> Result<budget::Keys, Vec<String>> {
+    fn resolved(file: &str, env: &[(&str, &str)]) -> Result<AccountKeys, Vec<String>> {
         let env: HashMap<String, String> = env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         let (config, problems) = from_text(file, &env);
         if problems.is_empty() { Ok(config.keys) } else { Err(problems.iter().map(ToString::to_string).collect()) }

@@ -21,7 +21,6 @@ use super::{
 use crate::{
     agent,
     backend::router,
-    budget::Keys as AccessKeys,
     inference::{self, Constrain, Guardrails, OnText, Reasoning, RetrySampling, ToolArguments, history::Replay},
     server, store, tools, trace, upstream,
 };
@@ -41,7 +40,7 @@ pub struct Config {
     /// The edge.
     pub server: server::Config,
     /// The keys that clients show.
-    pub keys: AccessKeys,
+    pub keys: crate::budget::Keys,
     /// The model servers and the models that clients ask them for.
     pub backends: router::Config,
     /// The connections to them.

@@ -6,9 +6,10 @@ use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 use toolgate::{
     budget::{
-        Account,
+        Account, Meter,
         access::{Access, Pattern},
     },
+    chat::cost::Cost,
     config::{self, Config},
     tools::{
         Entry, Proposal,
@@ -90,6 +91,9 @@ async fn what_is_chosen_is_what_may_be_used() {
         let allow = allow.iter().map(|text| Pattern::parse(text).unwrap()).collect();
         let proposal = Proposal {
             step: 1,
+            call_id: "call_1".to_owned(),
+            meter: Meter::default(),
+            cost: Cost::default(),
             account: Arc::new(Account { tools: Access { allow, deny: Vec::new() }, ..Account::anonymous() }),
             entry: Entry { name: name.to_owned(), description: String::new(), schema: candidates[0].schema.clone(), candidates },
             arguments: Map::from_iter([("q".to_owned(), json!("a"))]),
