@@ -1,8 +1,10 @@
-//! The commands: `serve`, `check`, `health`, `key new`, `key hash`, `mcp accept`. Each group has a file of its own.
+//! The commands: `serve`, `check`, `health`, `budget …`, `key new`, `key hash`, `mcp accept`. Each group has a file of its own.
 
+mod budget;
 mod check;
 mod key;
 mod mcp;
+mod running;
 mod serve;
 
 use std::{
@@ -17,7 +19,7 @@ use anyhow::Context;
 use clap::{Args, Parser, Subcommand};
 use toml::Value;
 
-use self::{key::Key, mcp::Mcp};
+use self::{budget::Budget, key::Key, mcp::Mcp};
 use crate::{
     app,
     config::{self, Config, Problem, Typed, env},
@@ -39,6 +41,11 @@ enum Command {
     Check(Settings),
     /// Ask the running toolgate whether it answers; exits 1 if not. For container health checks.
     Health(Settings),
+    /// See and change budgets: those of the toolgate that runs, or where none does, those in its ledger.
+    Budget {
+        #[command(subcommand)]
+        command: Budget,
+    },
     /// Make keys for clients.
     Key {
         #[command(subcommand)]
@@ -73,6 +80,7 @@ pub fn main() -> ExitCode {
         Command::Serve(settings) => with_config(settings, serve::run),
         Command::Check(settings) => check::run(settings),
         Command::Health(settings) => with_config(settings, health),
+        Command::Budget { command } => budget::run(command),
         Command::Key { command } => told(key::run(command)),
         Command::Mcp { command } => mcp::run(command),
     }
