@@ -56,6 +56,7 @@ pub mod config;
 pub mod fuzzing;
 pub mod glob;
 pub mod inference;
+pub mod redis;
 pub mod resilience;
 pub mod secret;
 pub mod server;

@@ -83,10 +83,10 @@ pub struct Job {
     request: Request,
     /// Who asks.
     account: Arc<Account>,
-    /// What is kept for them.
-    shelf: Shelf,
     /// Counts what it costs.
     meter: Meter,
+    /// What is kept for them.
+    shelf: Shelf,
     offer: Offer,
     session: Session,
     session_key: String,

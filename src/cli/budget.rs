@@ -118,7 +118,9 @@ async fn answer(config: &Config, key: Option<crate::secret::Secret>, wanted: Wan
         Wanted::Shown { scope, .. } => books.balances(scope.as_deref()).await,
         Wanted::Done(change) => {
             let again = match &change {
-                Change::Fund { key, .. } => format!("where it is not known whether it was done: it is done once with --idempotency-key {key}"),
+                Change::Fund { key, .. } => {
+                    format!("where it is not known whether it was done: it is done once with --idempotency-key {key}")
+                }
                 Change::Allocate { .. } | Change::Status { .. } => "it can be asked for again".to_owned(),
             };
             books.change(&change).await.context(again)
@@ -188,9 +190,10 @@ fn table(lines: &[Line]) -> String {
     }
     let mut text = String::new();
     for row in &rows {
-        let cells = row.iter().zip(widths).enumerate().map(|(column, (cell, width))| {
-            if NUMBERS.contains(&column) { format!("{cell:>width$}") } else { format!("{cell:width$}") }
-        });
+        let cells =
+            row.iter().zip(widths).enumerate().map(|(column, (cell, width))| {
+                if NUMBERS.contains(&column) { format!("{cell:>width$}") } else { format!("{cell:width$}") }
+            });
         text.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
         text.push('\n');
     }

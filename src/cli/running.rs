@@ -161,7 +161,8 @@ impl Running {
             Failure::Absent => anyhow!("it is gone"),
             Failure::Other(error) => error,
         };
-        let answer = self.send(method, path, body).await.map_err(failed).with_context(|| format!("ask the toolgate at {}", self.address))?;
+        let answer =
+            self.send(method, path, body).await.map_err(failed).with_context(|| format!("ask the toolgate at {}", self.address))?;
         serde_json::from_slice(&answer).with_context(|| format!("read what the toolgate at {} answers", self.address))
     }
 

@@ -6,12 +6,12 @@ use toml::Value;
 
 use super::{keys::Keys, units};
 use crate::budget::{
-        Amount, Policy, Subject,
-        access::{Access, Pattern},
-        amount::{USD, dollars},
-        ledger::Overage,
-        policy::{Ceilings, Limit, Who, Window},
-        price::{ModelPrice, Prices, ToolPrice},
+    Amount, Policy, Subject,
+    access::{Access, Pattern},
+    amount::{USD, dollars},
+    ledger::Overage,
+    policy::{Ceilings, Limit, Who, Window},
+    price::{ModelPrice, Prices, ToolPrice},
 };
 
 /// What may be spent, and where the books are kept.

@@ -202,7 +202,7 @@ if [ -z "$redis" ] || [ -z "$cargo" ]; then
   skip "no redis-server or no cargo (see above)" "real Redis"
 else
   # Its tests are not among those that are counted: cargo writes no report of them.
-  group "real Redis" env REDIS_SERVER="$redis" "$cargo" test --quiet --manifest-path "$tests/../Cargo.toml" --test proxy real_redis -- --ignored
+  group "real Redis" env REDIS_SERVER="$redis" "$cargo" test --quiet --manifest-path "$tests/../Cargo.toml" --lib --test proxy real_redis -- --ignored
 fi
 # Each of these tests starts a scripted backend and a toolgate of its own.
 if [ -z "$python" ] || [ -z "$agents" ]; then

@@ -217,7 +217,7 @@ fn what_is_old_is_removed_little_by_little() {
     let standing = file.with(BEGIN_MS, |mut ledger| ledger.reserve(&request("b", 1))).unwrap().reservation_id;
     file.with(BEGIN_MS, |mut ledger| ledger.release(&reserved.reservation_id, "c")).unwrap();
     charge(&file, 0);
-    let mut rows = |later_ms: u64, number: u64| {
+    let rows = |later_ms: u64, number: u64| {
         charge(&file, number);
         file.shared.checkpoint(BEGIN_MS + later_ms).unwrap();
         [Table::Answers, Table::Reservations, Table::Entries].map(|table| count(&file, table))
@@ -286,7 +286,7 @@ proptest! {
     fn it_answers_as_one_in_memory(steps in proptest::collection::vec(step(), 1..60)) {
         let (memory, mut folder) = (Memory::default(), Folder::new());
         let mut file = open(&folder);
-        let (mut now_ms, mut ids) = (BEGIN_MS, Vec::new());
+        let (mut now_ms, mut ids) = (BEGIN_MS, Vec::<String>::new());
         let terms = Terms { allocated: Some(1000), overdraft_limit: Some(100), ..Terms::default() };
         memory.with(now_ms, |mut ledger| ledger.allocate(TENANT, Unit::Credits, &terms)).unwrap();
         file.with(now_ms, |mut ledger| ledger.allocate(TENANT, Unit::Credits, &terms)).unwrap();

@@ -107,13 +107,8 @@ mod tests {
 
     #[test]
     fn pages_follow_one_another() {
-        let entry = |at_ms: u64| Entry {
-            at_ms,
-            subject: Subject::default(),
-            action: Action::default(),
-            cost: Vec::new(),
-            charged: Vec::new(),
-        };
+        let entry =
+            |at_ms: u64| Entry { at_ms, subject: Subject::default(), action: Action::default(), cost: Vec::new(), charged: Vec::new() };
         let all: Vec<Entry> = [1, 2, 2, 2, 2, 3, 5].map(entry).into();
         for limit in 1..9 {
             let (mut told, mut after) = (Vec::new(), Place { at_ms: 0, seen: 0 });

@@ -17,11 +17,7 @@ use crate::{
 };
 
 /// Answers for every path below `/budget`.
-pub(in crate::server) async fn answer(
-    state: &State,
-    request: Request<Incoming>,
-    caller: Caller,
-) -> Result<Response<reply::Body>, Problem> {
+pub(in crate::server) async fn answer(state: &State, request: Request<Incoming>, caller: Caller) -> Result<Response<reply::Body>, Problem> {
     let (head, incoming) = request.into_parts();
     let is_get = head.method == Method::GET || head.method == Method::HEAD;
     let path = head.uri.path();
@@ -52,12 +48,7 @@ pub(in crate::server) async fn answer(
 }
 
 /// The asker's own balances; with `scope` or `all`, for administrators, those of others.
-async fn show(
-    state: &State,
-    headers: &HeaderMap,
-    account: &Account,
-    query: &query::Pairs,
-) -> Result<Response<reply::Body>, Problem> {
+async fn show(state: &State, headers: &HeaderMap, account: &Account, query: &query::Pairs) -> Result<Response<reply::Body>, Problem> {
     origin::check_reader_here(headers, state)?;
     let (scope, session) = (query.get("scope"), query.get("session"));
     let all = match query.get("all") {
