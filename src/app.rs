@@ -134,9 +134,11 @@ pub fn build(config: &Config, books: Option<Arc<budget::Store>>) -> State {
     let store = Arc::new(Store::new(config.store.clone()));
     let toolbox = (!config.tools.servers.is_empty()).then(|| Toolbox::new(config.tools.clone(), tasks.clone(), Arc::clone(&store)));
     let gate = Gate::new(config.budget.policy.clone(), books, tasks.clone());
+    // The one place where what anybody may use meets what each key may: whoever asks, asks on an account of these.
+    let keys = config.keys.clone().within(&config.budget.policy.access);
     let trace = recorder(config);
     let agent = Agent::new(Parts { engine, toolbox: toolbox.clone(), store, trace, gate: gate.clone(), config: config.agent });
-    State { config: config.server.clone(), keys: config.keys.clone(), agent, router, toolbox, gate, tasks }
+    State { config: config.server.clone(), keys, agent, router, toolbox, gate, tasks }
 }
 
 /// The books, as the configuration says, if there are any. Fails when they cannot be opened.
@@ -190,7 +192,7 @@ pub async fn health(config: Config) -> anyhow::Result<()> {
 }
 
 /// `listen` as an address to connect to: one that stands for all addresses is reached at loopback.
-fn reachable(listen: SocketAddr) -> SocketAddr {
+pub fn reachable(listen: SocketAddr) -> SocketAddr {
     let mut address = listen;
     match listen {
         SocketAddr::V4(v4) if v4.ip().is_unspecified() => address.set_ip(Ipv4Addr::LOCALHOST.into()),

@@ -6,7 +6,7 @@ use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq;
 
-use super::Account;
+use super::{Account, access::Access};
 use crate::secret::Secret;
 
 /// All keys that there are. Cloning it shares the accounts.
@@ -52,6 +52,24 @@ impl Keys {
     /// The keys whose digests are `known`, each with whom it stands for.
     pub fn new(known: Vec<(Digest, Account)>) -> Self {
         Self { known: known.into_iter().map(|(digest, account)| (digest, Arc::new(account))).collect(), ..Self::default() }
+    }
+
+    /// The same keys and the same who needed none, none of whom may use a tool that `access` does not allow.
+    #[must_use]
+    pub fn within(self, access: &Access) -> Self {
+        if access.is_open() {
+            return self;
+        }
+        let access = Arc::new(access.clone());
+        let narrow = |account: Arc<Account>| {
+            let mut account = Arc::unwrap_or_clone(account);
+            account.tools.within = Some(Arc::clone(&access));
+            Arc::new(account)
+        };
+        Self {
+            known: self.known.into_iter().map(|(digest, account)| (digest, narrow(account))).collect(),
+            anonymous: narrow(self.anonymous),
+        }
     }
 
     /// Whether there is none, and nobody needs one.

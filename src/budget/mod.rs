@@ -7,6 +7,7 @@
 pub mod access;
 pub mod account;
 pub mod amount;
+pub mod change;
 pub mod cycles;
 pub mod denial;
 pub mod estimate;
@@ -18,11 +19,13 @@ mod meter;
 mod pass;
 pub mod policy;
 pub mod price;
+pub mod statement;
 pub mod store;
 pub mod subject;
 
 pub use self::account::Account;
 pub use self::amount::{Amount, Unit};
+pub use self::change::Change;
 pub use self::denial::Denial;
 pub use self::gate::Gate;
 pub use self::keys::Keys;

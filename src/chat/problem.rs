@@ -38,6 +38,8 @@ pub enum Kind {
     Spent,
     /// There is nothing at this path.
     NotFound,
+    /// Things are not such that it could be done.
+    Conflict,
     /// The path takes only these methods.
     Method(&'static str),
     /// The backend answered with this error status.

@@ -74,6 +74,7 @@ fn key(keys: &mut Keys<'_>, path: &str) -> Option<(Digest, Account)> {
         // All, unless somebody decides otherwise; the same goes for models.
         allow: keys.take(&at("allow_tools"), Vec::new(), patterns),
         deny: keys.take(&at("deny_tools"), Vec::new(), patterns),
+        within: None,
     };
     let models = keys.take(&at("models"), Vec::new(), units::texts);
     let expires = keys.take(&at("expires"), None, |value| moment(value).map(Some));
@@ -180,7 +181,7 @@ mod tests {
             key: "chat".to_owned(),
             subject: Subject::of_scope("tenant:acme/app:chat").unwrap(),
             models: vec!["gpt-*".to_owned()],
-            tools: Access { allow: patterns(&["files.*", "@read_only"]), deny: patterns(&["@destructive"]) },
+            tools: Access { allow: patterns(&["files.*", "@read_only"]), deny: patterns(&["@destructive"]), within: None },
             expires: Some(at("2027-01-31T00:00:00Z")),
             is_admin: false,
         };

@@ -10,6 +10,7 @@ mod error;
 mod headers;
 mod listener;
 mod origin;
+mod query;
 mod reply;
 mod router;
 mod routes;

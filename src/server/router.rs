@@ -37,6 +37,9 @@ const RESPONSES: [&str; 2] = ["/v1/responses", "/responses"];
 const CHAT: &str = "/chat";
 const CHAT_STREAM: &str = "/chat/stream";
 
+/// Where budgets are seen and changed.
+const BUDGET: &str = "/budget";
+
 /// Answers `request`, or says why not.
 pub(super) async fn route(state: &State, request: Request<Incoming>) -> Result<Response<reply::Body>, Problem> {
     match auth::identify(&state.keys, &request) {
@@ -58,7 +61,7 @@ async fn answer(state: &State, request: Request<Incoming>, caller: Caller) -> Re
         MESSAGES if request.method() == Method::POST => routes::chat::complete(state, &Messages, request, caller).await,
         COUNT_TOKENS if request.method() == Method::POST => routes::count_tokens::count(state, request, caller).await,
         MESSAGES | COUNT_TOKENS => Err(wrong_method("POST")),
-        path if path.starts_with("/v1/messages/") => Err(nothing_at(&request, path)),
+        path if path.starts_with("/v1/messages/") => Err(nothing_at(request.method(), path)),
         path if RESPONSES.contains(&path) && request.method() == Method::POST => {
             routes::chat::complete(state, &Responses, request, caller).await
         }
@@ -99,14 +102,15 @@ async fn answer(state: &State, request: Request<Incoming>, caller: Caller) -> Re
             let path = path.to_owned();
             routes::forward::to(state, request, (&path, caller)).await
         }
-        path => Err(nothing_at(&request, path)),
+        path if is_below(path, &[BUDGET]) => routes::budget::answer(state, request, caller).await,
+        path => Err(nothing_at(request.method(), path)),
     }
 }
 
-fn nothing_at(request: &Request<Incoming>, path: &str) -> Problem {
-    Problem::new(Kind::NotFound, format!("There is nothing at {} {path}.", request.method())).with_code("unknown_url")
+pub(super) fn nothing_at(method: &Method, path: &str) -> Problem {
+    Problem::new(Kind::NotFound, format!("There is nothing at {method} {path}.")).with_code("unknown_url")
 }
 
-fn wrong_method(allowed: &'static str) -> Problem {
+pub(super) fn wrong_method(allowed: &'static str) -> Problem {
     Problem::new(Kind::Method(allowed), format!("This path takes {allowed}.")).with_code("method_not_allowed")
 }

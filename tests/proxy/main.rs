@@ -19,6 +19,9 @@ mod identity;
 
 mod keys;
 
+mod budget_command;
+mod budget_routes;
+
 mod backends;
 mod models;
 

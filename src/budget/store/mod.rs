@@ -92,8 +92,8 @@ impl Store {
     }
 
     /// See [`super::Ledger::fund`].
-    pub async fn fund(&self, scope: &str, amount: Amount) -> Result<Balance, Error> {
-        place!(self, fund(scope, amount))
+    pub async fn fund(&self, scope: &str, amount: Amount, key: &str) -> Result<Balance, Error> {
+        place!(self, fund(scope, amount, key))
     }
 
     /// See [`super::Ledger::set_status`].

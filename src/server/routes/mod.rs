@@ -1,6 +1,7 @@
 //! What stands behind each path.
 
 mod asked;
+pub(super) mod budget;
 pub(super) mod chat;
 pub(super) mod count_tokens;
 pub(super) mod forward;

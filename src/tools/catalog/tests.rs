@@ -221,7 +221,7 @@ fn an_account_is_offered_what_it_may_use() {
     let snapshot = snapshot(&[("files", "read"), ("files", "write"), ("web", "read"), ("web", "search")]);
     let access = |allow: &[&str], deny: &[&str]| {
         let patterns = |texts: &[&str]| texts.iter().map(|text| Pattern::parse(text).unwrap()).collect();
-        Access { allow: patterns(allow), deny: patterns(deny) }
+        Access { allow: patterns(allow), deny: patterns(deny), within: None }
     };
     let offered = |access: &Access, servers: &Servers| {
         let offer = snapshot.offer(Ask { servers, access, taken: &[], seen: &[] });

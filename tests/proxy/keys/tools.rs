@@ -94,7 +94,7 @@ async fn what_is_chosen_is_what_may_be_used() {
             call_id: "call_1".to_owned(),
             meter: Meter::default(),
             cost: Cost::default(),
-            account: Arc::new(Account { tools: Access { allow, deny: Vec::new() }, ..Account::anonymous() }),
+            account: Arc::new(Account { tools: Access { allow, ..Access::default() }, ..Account::anonymous() }),
             entry: Entry { name: name.to_owned(), description: String::new(), schema: candidates[0].schema.clone(), candidates },
             arguments: Map::from_iter([("q".to_owned(), json!("a"))]),
             message: "".into(),

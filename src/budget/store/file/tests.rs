@@ -273,7 +273,7 @@ macro_rules! act {
                 Step::Extend(which) => format!("{:?}", ledger.extend(&id(which), key, 1000)?),
                 Step::Event(amount) => format!("{:?}", ledger.event(&event(key, *amount))?),
                 Step::Wait(_) => format!("{:?}", ledger.expire()?),
-                Step::Fund(amount) => format!("{:?}", ledger.fund(TENANT, Amount::new(Unit::Credits, *amount))?),
+                Step::Fund(amount) => format!("{:?}", ledger.fund(TENANT, Amount::new(Unit::Credits, *amount), key)?),
                 Step::Freeze | Step::Checkpoint | Step::Kill => String::new(),
             })
         })

@@ -50,7 +50,10 @@ local function set_status()
   return balance
 end
 
-return answer(function()
+-- What has a key is done once.
+local give = asked.place and once or answer
+
+return give(function()
   local balance = ({ allocate = allocate, fund = fund, set_status = set_status })[asked.operation]()
   put_balance(unit, scope, balance)
   local caps = redis.call('HGET', base .. 'caps', name)

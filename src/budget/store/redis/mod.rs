@@ -36,7 +36,7 @@ use serde_json::{Value, json};
 use super::clock;
 use crate::{
     budget::{
-        Amount, Unit,
+        Amount, Subject, Unit,
         amount::AMOUNT_MAX,
         ledger::{
             Applied, Balance, Caps, Committed, Entry, Error, Event, Extended, Quota, Refusal, Released, Request, Reserved, Status,
@@ -137,9 +137,10 @@ impl Redis {
     }
 
     /// See [`super::super::Ledger::fund`].
-    pub async fn fund(&self, scope: &str, amount: Amount) -> Result<Balance, Error> {
+    pub async fn fund(&self, scope: &str, amount: Amount, key: &str) -> Result<Balance, Error> {
+        let place = place("fund", &Subject::of_scope(scope).unwrap_or_default(), key);
         let asked = json!({ "operation": "fund", "scope": scope, "unit": amount.unit, "amount": bounded(amount.amount) });
-        self.run(&scripts::ADMINISTER, Repeat::Never, &asked).await
+        self.run(&scripts::ADMINISTER, Repeat::Once, &keyed(asked, &place, &(scope, amount))).await
     }
 
     /// See [`super::super::Ledger::set_status`].

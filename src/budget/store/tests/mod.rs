@@ -74,6 +74,7 @@ every_place! {
     rules::it_is_extended_ten_times,
     rules::what_is_settled_stays_settled,
     rules::a_frozen_budget_and_one_that_is_funded,
+    rules::what_is_put_in_under_one_key_is_put_in_once,
     rules::what_is_closed_stays_closed,
     rules::what_nobody_knows_is_not_found,
     rules::caps_are_those_of_the_deepest_scope,

@@ -94,5 +94,5 @@ async fn real_redis_connections_that_are_dead_are_replaced_where_nothing_is_done
     assert_eq!((sums.spent, sums.reserved), (40, 0));
     // Whether the money is there, nobody knows: whoever gave it looks.
     cut(&server);
-    assert!(matches!(redis.fund(TENANT, Amount::new(UNIT, 1)).await, Err(Error::Store(_))));
+    assert!(matches!(redis.fund(TENANT, Amount::new(UNIT, 1), "k").await, Err(Error::Store(_))));
 }
