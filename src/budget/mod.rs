@@ -6,6 +6,7 @@
 
 pub mod access;
 pub mod account;
+mod allowance;
 pub mod amount;
 pub mod denial;
 pub mod estimate;
