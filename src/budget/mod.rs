@@ -19,6 +19,9 @@ pub mod price;
 pub mod store;
 pub mod subject;
 
+#[cfg(test)]
+mod tests;
+
 pub use self::account::Account;
 pub use self::amount::{Amount, Unit};
 pub use self::denial::Denial;
