@@ -41,6 +41,7 @@ mod messages;
 mod golden;
 
 mod anthropic_backend;
+mod budget;
 mod ollama;
 mod prompt_tools;
 mod responses;
