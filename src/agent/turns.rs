@@ -22,12 +22,7 @@ use super::{
     turn::{Owner, Owners, Shown, Terms, Turn},
 };
 use crate::{
-    chat::{
-        Call, CallRecord, Event, Report, Request, ToolChoice, Usage,
-        call::NO_SERVER,
-        cost::Cost,
-        report::{Guardrail, HaltReason},
-    },
+    chat::{Call, CallRecord, Event, Report, Request, ToolChoice, Usage, call::NO_SERVER, cost::Cost, report::Guardrail},
     inference::{self, Guardrails, Watch},
     tools::{Entry, Offer, Proposal, Toolbox, execute, selector::Rule},
     trace,
@@ -111,7 +106,7 @@ impl Turns {
                     }
                 }
                 self.close(&mut turn);
-                if turn.has_own_calls() && !self.is_spent() {
+                if turn.has_own_calls() && !self.report.is_spent() {
                     for shown in turn.go_on() {
                         yield shown;
                     }
@@ -301,11 +296,6 @@ impl Turns {
         self.answers.push(fate);
         self.report.calls.push(record.clone());
         Event::Called(Box::new(record))
-    }
-
-    /// Whether the answer ends here, as it is: nothing is run after that.
-    fn is_spent(&self) -> bool {
-        self.report.halt_reason.is_some_and(HaltReason::is_spent)
     }
 
     /// Whether the client is asked about a call.

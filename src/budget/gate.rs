@@ -7,7 +7,7 @@ use std::{sync::Arc, time::Duration};
 use tokio::task::JoinHandle;
 
 use super::{
-    Account, Meter, Store,
+    Account, Denial, Meter, Store,
     ledger::{Action, Code, Error, Event, Refusal, Request, Reserved, StoreError},
     meter::Run,
     policy::Policy,
@@ -109,6 +109,15 @@ impl Gate {
                 Ok((Kept { id: None, request }, None))
             }
             Err(error) => Err(error),
+        }
+    }
+
+    /// Why [`Self::reserve`] would fail now, if it would; writes nothing.
+    pub(super) async fn would_refuse(&self, request: &Request) -> Option<Denial> {
+        match self.0.store.as_ref()?.decide(request).await {
+            Ok(()) => None,
+            Err(Error::Store(_)) if self.0.policy.fails_open => None,
+            Err(error) => Some(error.into()),
         }
     }
 
@@ -249,5 +258,39 @@ pub(super) fn action(run: &Run, kind: &str, name: &str) -> Action {
         key: run.account.key.clone(),
         request_id: run.request_id.clone(),
         session_id: run.session_id.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::budget::{Unit, ledger::Overage, store::memory::Memory};
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_put_aside_for_nobody_is_given_back() {
+        let store = Arc::new(Store::Memory(Memory::default()));
+        let gate = Gate::new(Policy::default(), Some(Arc::clone(&store)), Tasks::default());
+        let request = Request {
+            idempotency_key: "k".to_owned(),
+            subject: Account::anonymous().subject,
+            action: Action::default(),
+            estimates: vec![Amount::new(Unit::Credits, 1)],
+            quotas: Vec::new(),
+            opens: true,
+            ttl_ms: 60_000,
+            grace_period_ms: 0,
+            overage_policy: Overage::default(),
+        };
+        // A ledger that takes its time.
+        let (asked, own) = (request.clone(), Arc::clone(&store));
+        let asking = gate.0.tasks.spawn(async move {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            own.reserve(&asked).await
+        });
+        let waiting = Waiting { gate: &gate, request: &request, asking: Some(asking) };
+        assert!(tokio::time::timeout(Duration::from_millis(10), waiting.answer()).await.is_err());
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let balances = store.balances().await.unwrap();
+        assert_eq!(balances.iter().map(|(.., balance)| (balance.reserved, balance.spent)).collect::<Vec<_>>(), [(0, 0)]);
     }
 }

@@ -143,9 +143,7 @@ impl Meter {
         if let Err(denial) = inner.room(&inner.used(), &charge) {
             return Some(denial);
         }
-        let request = inner.request(&charge, "rehearsal");
-        let store = inner.gate.store()?;
-        store.decide(&request).await.err().map(Denial::from)
+        inner.gate.would_refuse(&inner.request(&charge, "rehearsal")).await
     }
 }
 

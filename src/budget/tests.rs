@@ -316,8 +316,10 @@ async fn a_ledger_that_is_gone_closes_or_opens_the_gate() {
     };
     let closed = gone(false);
     assert_eq!(reason(closed.meter().model(ask(10, Some(50))).await), Reason::Unavailable);
+    assert_eq!(closed.meter().would_refuse(&READ).await.map(|denial| denial.reason), Some(Reason::Unavailable));
 
     let open = gone(true);
+    assert_eq!(open.meter().would_refuse(&READ).await, None);
     tokio::time::pause();
     begun(open.meter().model(ask(10, Some(50))).await.unwrap()).spend(usage(10, 5));
     drop(open.meter().tool(&READ, "never sent").await.unwrap());

@@ -39,7 +39,12 @@ pub struct Report {
 impl Report {
     /// Whether an answer tells it to a client that asked for that or not: plans, and answers for which nothing was left, always do.
     pub fn is_shown(&self, explain: bool) -> bool {
-        explain || self.is_plan || self.halt_reason.is_some_and(HaltReason::is_spent)
+        explain || self.is_plan || self.is_spent()
+    }
+
+    /// Whether nothing is left: the answer ends as it is, and nothing is run after it.
+    pub fn is_spent(&self) -> bool {
+        self.halt_reason.is_some_and(HaltReason::is_spent)
     }
 
     /// Adds what a later turn of the same run did.

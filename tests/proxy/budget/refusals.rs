@@ -40,7 +40,8 @@ async fn nothing_is_asked_and_clients_are_told_not_to_come_again() {
 async fn requests_that_come_at_once_share_what_is_left() {
     let upstream = Upstream::saying([Reply::text("Hi.").after(Duration::from_millis(100))]).await;
     let proxy = Proxy::start_before(&upstream, &file("", &daily("7 calls"))).await;
-    let answers = join_all((0..40).map(|_| proxy.ask(&chat()))).await;
+    let request = chat();
+    let answers = join_all((0..40).map(|_| proxy.ask(&request))).await;
     let count = |status| answers.iter().filter(|answer| answer.status == status).count();
     assert_eq!((count(200), count(429), upstream.calls()), (7, 33, 7));
     assert_eq!(settled(&proxy).await.len(), 7);
