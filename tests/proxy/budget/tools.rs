@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::task::JoinSet;
 use toolgate::budget::Unit;
 
@@ -97,5 +97,4 @@ async fn a_rehearsal_calls_and_books_no_tool() {
     assert!(call["error"].as_str().unwrap_or_default().contains("was not called"), "the plan says what a call would meet: {call}");
     let balances = bench.proxy.books.as_ref().unwrap().balances().await.unwrap();
     assert!(!balances.iter().any(|(scope, ..)| scope.starts_with("limit ")), "{balances:?}");
-    let _: Value = call;
 }
