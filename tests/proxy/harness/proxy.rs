@@ -6,7 +6,7 @@ use serde_json::Value;
 use tokio::{net::TcpListener, sync::oneshot, task::JoinSet};
 use toolgate::{
     app,
-    budget::Gate,
+    budget::Store,
     config::{self, Config},
     resilience::tasks::Tasks,
     server,
@@ -24,7 +24,8 @@ pub(crate) struct Proxy {
     stop: Option<oneshot::Sender<()>>,
     pub(crate) tasks: Tasks,
     pub(crate) toolbox: Option<Arc<Toolbox>>,
-    pub(crate) gate: Gate,
+    /// What was spent, where that is kept.
+    pub(crate) books: Option<Arc<Store>>,
     serving: JoinSet<usize>,
 }
 
@@ -68,10 +69,10 @@ impl Proxy {
         if let Some(toolbox) = &state.toolbox {
             toolbox.start();
         }
-        let (tasks, toolbox, gate) = (state.tasks.clone(), state.toolbox.clone(), state.gate.clone());
+        let (tasks, toolbox, books) = (state.tasks.clone(), state.toolbox.clone(), state.gate.store().cloned());
         let mut serving = JoinSet::new();
         serving.spawn(server::serve(listener, state, async { drop(stopped.await) }));
-        Self { address, client: Client::new(address), stop: Some(stop), tasks, toolbox, gate, serving }
+        Self { address, client: Client::new(address), stop: Some(stop), tasks, toolbox, books, serving }
     }
 
     pub(crate) async fn get(&self, path: &str) -> Answer {
