@@ -12,7 +12,7 @@ use crate::budget::{
 
 /// The ledger of one process.
 #[derive(Debug, Default)]
-pub struct Memory(Mutex<Pages>);
+pub struct Memory(Mutex<Box<Pages>>);
 
 #[derive(Debug, Default)]
 struct Pages {
