@@ -14,7 +14,7 @@ use crate::budget::{
 
 /// The ledger of one process.
 #[derive(Debug, Default)]
-pub struct Memory(Mutex<Pages>, #[cfg(test)] AtomicBool);
+pub struct Memory(Mutex<Box<Pages>>, #[cfg(test)] AtomicBool);
 
 #[derive(Debug, Default)]
 struct Pages {
