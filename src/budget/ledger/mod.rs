@@ -11,9 +11,6 @@ mod overage;
 mod request;
 mod reservation;
 
-#[cfg(test)]
-mod tests;
-
 pub use self::administration::Terms;
 pub use self::balance::{Balance, Status};
 pub use self::error::{Code, Error, Refusal, StoreError};

@@ -1,9 +1,14 @@
 //! Where the ledger is kept. Each place keeps all of an operation or none of it, and does one at a time.
 
+mod clock;
+pub mod file;
 pub mod memory;
 
-use std::time::{SystemTime, UNIX_EPOCH};
+#[cfg(test)]
+mod tests;
 
+pub(in crate::budget) use self::clock::now_ms;
+use self::file::File;
 use self::memory::Memory;
 use super::{
     Amount, Unit,
@@ -15,6 +20,8 @@ use super::{
 pub enum Store {
     /// In this process.
     Memory(Memory),
+    /// In a file of this process.
+    File(File),
 }
 
 /// Does the operation in whichever place it is.
@@ -22,6 +29,7 @@ macro_rules! place {
     ($store:expr, $ledger:ident => $operation:expr) => {
         match $store {
             Store::Memory(memory) => memory.with(now_ms(), |mut $ledger| $operation),
+            Store::File(file) => file.with(now_ms(), |mut $ledger| $operation),
         }
     };
 }
@@ -30,7 +38,7 @@ impl Store {
     /// Whether its operations are done at once, without waiting for others.
     pub fn is_local(&self) -> bool {
         match self {
-            Self::Memory(_) => true,
+            Self::Memory(_) | Self::File(_) => true,
         }
     }
 
@@ -43,6 +51,7 @@ impl Store {
     pub async fn decide(&self, request: &Request) -> Result<(), Error> {
         match self {
             Self::Memory(memory) => memory.with(now_ms(), |ledger| ledger.decide(request)),
+            Self::File(file) => file.with(now_ms(), |ledger| ledger.decide(request)),
         }
     }
 
@@ -90,6 +99,7 @@ impl Store {
     pub async fn balances(&self) -> Result<Vec<(String, Unit, Balance)>, Error> {
         match self {
             Self::Memory(memory) => Ok(memory.balances()),
+            Self::File(file) => Ok(file.balances()?),
         }
     }
 
@@ -97,12 +107,7 @@ impl Store {
     pub async fn entries(&self, since_ms: u64, until_ms: u64) -> Result<Vec<Entry>, Error> {
         match self {
             Self::Memory(memory) => Ok(memory.entries(since_ms, until_ms)),
+            Self::File(file) => Ok(file.entries(since_ms, until_ms)?),
         }
     }
-}
-
-/// Now, in milliseconds since 1970.
-pub(in crate::budget) fn now_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
