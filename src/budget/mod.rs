@@ -7,9 +7,11 @@
 pub mod access;
 pub mod account;
 pub mod amount;
+pub mod cycles;
 pub mod denial;
 pub mod estimate;
 mod gate;
+pub mod journal;
 pub mod ledger;
 mod meter;
 mod pass;

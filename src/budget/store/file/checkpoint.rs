@@ -167,7 +167,7 @@ impl Shared {
 
     /// What is to be written: what could not be before, or all that is dirty.
     #[expect(clippy::type_complexity, reason = "the parts of one step, told apart at once")]
-    fn freeze(&self) -> Result<Option<(Arc<Database>, Arc<Rows>, (u64, u64))>, StoreError> {
+    pub(super) fn freeze(&self) -> Result<Option<(Arc<Database>, Arc<Rows>, (u64, u64))>, StoreError> {
         let mut state = self.lock();
         if state.opened.is_err() {
             state.opened = Database::open(&self.path).and_then(Opened::new);

@@ -59,8 +59,8 @@ pub(super) struct Left {
 const MAGIC: &[u8; 8] = b"TGLEDGR1";
 /// The magic, the generation, and the checksum of that.
 const HEADER: usize = 24;
-/// The length and the checksum of a record.
-const FRAME: usize = 12;
+/// The length of a record, a checksum of that, and one of the record: a wrong length is told from a record that was cut off.
+const FRAME: usize = 16;
 
 impl Journal {
     /// Opens the files beside the database at `path`, or makes them. Nobody else has them open until they are dropped. Fails with
@@ -130,7 +130,8 @@ impl Journal {
         let too_long = |_| io::Error::new(io::ErrorKind::InvalidInput, "the operation changes too much");
         let length = u32::try_from(content.len()).map_err(too_long)?;
         let sum = checksum(self.generation, self.records, content);
-        frame.copy_from_slice(&[&length.to_le_bytes()[..], &sum.to_le_bytes()].concat());
+        let length_sum = short_checksum(self.generation, self.records, length);
+        frame.copy_from_slice(&[&length.to_le_bytes()[..], &length_sum.to_le_bytes(), &sum.to_le_bytes()].concat());
         if let Err(error) = self.current.file.write_all_at(&self.record, self.bytes) {
             // There may be a part of it. If it cannot be cut off now, it is before anything else is written.
             self.is_torn = true;
@@ -220,29 +221,51 @@ impl Content {
         }
         let mut content = Self { generation, rows: Rows::new(), records: 0, end: End::Whole };
         while !rest.is_empty() {
-            let Some((sum, record, after)) = split_record(rest) else {
-                content.end = End::Torn;
-                break;
-            };
-            let rows = (sum == checksum(generation, content.records, record)).then(|| rows::decode(record)).flatten();
-            let Some(rows) = rows else {
-                content.end = End::Damaged;
-                break;
-            };
-            content.rows.extend(rows);
-            content.records += 1;
-            rest = after;
+            match Next::read(rest, generation, content.records) {
+                Next::Record(rows, after) => {
+                    content.rows.extend(rows);
+                    content.records += 1;
+                    rest = after;
+                }
+                Next::End(end) => {
+                    content.end = end;
+                    break;
+                }
+            }
         }
         Some(content)
     }
 }
 
-/// The checksum and the content of the next record, and what is after it; `None` when the file ends within it.
-fn split_record(bytes: &[u8]) -> Option<(u64, &[u8], &[u8])> {
+/// What comes next in a file.
+enum Next<'a> {
+    /// The rows of a record, and what is after it.
+    Record(Rows, &'a [u8]),
+    /// Nothing that can be read.
+    End(End),
+}
+
+impl<'a> Next<'a> {
+    /// Reads the record of this number.
+    fn read(bytes: &'a [u8], generation: u64, number: u64) -> Self {
+        let Some((length, length_sum, sum, rest)) = split_frame(bytes) else { return Self::End(End::Torn) };
+        if length_sum != short_checksum(generation, number, length) {
+            return Self::End(End::Damaged);
+        }
+        let Some((record, after)) = usize::try_from(length).ok().and_then(|length| rest.split_at_checked(length)) else {
+            return Self::End(End::Torn);
+        };
+        let rows = (sum == checksum(generation, number, record)).then(|| rows::decode(record)).flatten();
+        rows.map_or(Self::End(End::Damaged), |rows| Self::Record(rows, after))
+    }
+}
+
+/// The length of a record, the checksums of that and of the record, and what is after them; `None` when the file ends before.
+fn split_frame(bytes: &[u8]) -> Option<(u32, u32, u64, &[u8])> {
     let (length, rest) = bytes.split_first_chunk::<4>()?;
+    let (length_sum, rest) = rest.split_first_chunk::<4>()?;
     let (sum, rest) = rest.split_first_chunk::<8>()?;
-    let (record, after) = rest.split_at_checked(usize::try_from(u32::from_le_bytes(*length)).ok()?)?;
-    Some((u64::from_le_bytes(*sum), record, after))
+    Some((u32::from_le_bytes(*length), u32::from_le_bytes(*length_sum), u64::from_le_bytes(*sum), rest))
 }
 
 fn header(generation: u64) -> [u8; HEADER] {
@@ -251,6 +274,12 @@ fn header(generation: u64) -> [u8; HEADER] {
     let parts = MAGIC.iter().copied().chain(generation.to_le_bytes()).chain(sum.to_le_bytes());
     header.iter_mut().zip(parts).for_each(|(byte, part)| *byte = part);
     header
+}
+
+/// The upper half of the checksum of a length.
+fn short_checksum(generation: u64, number: u64, length: u32) -> u32 {
+    let sum = checksum(generation, number, &length.to_le_bytes());
+    u32::try_from(sum >> 32).unwrap_or_default()
 }
 
 /// FNV-1a of where a record is and what is in it: quick, and it tells every change of a single byte. Nobody forges a journal that could not
