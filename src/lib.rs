@@ -54,6 +54,7 @@ pub mod config;
 pub mod fuzzing;
 pub mod glob;
 pub mod inference;
+pub mod report;
 pub mod resilience;
 pub mod secret;
 pub mod server;
