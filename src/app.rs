@@ -17,7 +17,13 @@ use tokio::{
 use crate::{
     agent::{Agent, Parts},
     backend::{Router, Slot, Target, target},
-    budget::{self, Gate, store::memory::Memory},
+    budget::{
+        self, Gate,
+        store::{
+            file::{File, Sync},
+            memory::Memory,
+        },
+    },
     config::{Config, budget::Books},
     glob,
     inference::Engine,
@@ -139,7 +145,11 @@ pub fn build(config: &Config, books: Option<Arc<budget::Store>>) -> State {
 pub fn books(config: &Config) -> anyhow::Result<Option<Arc<budget::Store>>> {
     let store = match &config.budget.books {
         Books::Off => return Ok(None),
-        Books::Memory | Books::File { .. } | Books::Redis => budget::Store::Memory(Memory::default()),
+        Books::File { path, sync_every } => {
+            let sync = sync_every.map_or(Sync::Always, Sync::Every);
+            budget::Store::File(File::open(path, sync).with_context(|| format!("open the ledger {}", path.display()))?)
+        }
+        Books::Memory | Books::Redis => budget::Store::Memory(Memory::default()),
     };
     Ok(Some(Arc::new(store)))
 }

@@ -286,7 +286,7 @@ proptest! {
     fn it_answers_as_one_in_memory(steps in proptest::collection::vec(step(), 1..60)) {
         let (memory, mut folder) = (Memory::default(), Folder::new());
         let mut file = open(&folder);
-        let (mut now_ms, mut ids) = (BEGIN_MS, Vec::new());
+        let (mut now_ms, mut ids) = (BEGIN_MS, Vec::<String>::new());
         let terms = Terms { allocated: Some(1000), overdraft_limit: Some(100), ..Terms::default() };
         memory.with(now_ms, |mut ledger| ledger.allocate(TENANT, Unit::Credits, &terms)).unwrap();
         file.with(now_ms, |mut ledger| ledger.allocate(TENANT, Unit::Credits, &terms)).unwrap();

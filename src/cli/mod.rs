@@ -1,4 +1,6 @@
-//! The commands: `serve`, `check`, `health`, `mcp accept`.
+//! The commands: `serve`, `check`, `health`, `report cost`, `mcp accept`.
+
+mod cost;
 
 use std::{
     collections::BTreeMap,
@@ -33,6 +35,11 @@ enum Command {
     Check(Settings),
     /// Ask the running toolgate whether it answers; exits 1 if not. For container health checks.
     Health(Settings),
+    /// Report on what was done.
+    Report {
+        #[command(subcommand)]
+        command: cost::Report,
+    },
     /// Look after the tools of MCP servers.
     Mcp {
         #[command(subcommand)]
@@ -52,7 +59,7 @@ enum Mcp {
     },
 }
 
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 struct Settings {
     /// The configuration file [env: TOOLGATE_CONFIG]
     #[arg(long, value_name = "FILE")]
@@ -74,6 +81,7 @@ pub fn main() -> ExitCode {
         Command::Serve(settings) => with_config(settings, serve),
         Command::Check(settings) => check(settings),
         Command::Health(settings) => with_config(settings, health),
+        Command::Report { command } => cost::run(command),
         Command::Mcp { command: Mcp::Accept { tool, settings } } => with_config(settings, |config| accept(&config, &tool)),
     }
 }
