@@ -57,6 +57,7 @@ pub mod fuzzing;
 pub mod glob;
 pub mod inference;
 pub mod redis;
+pub mod report;
 pub mod resilience;
 pub mod secret;
 pub mod server;

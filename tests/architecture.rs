@@ -12,6 +12,7 @@ use std::{
 const LAYERS: &[(&str, &[&str])] = &[
     ("eval", &["agent", "workflow", "inference", "backend", "chat", "trace"]),
     ("server", &["api", "agent", "tools", "backend", "budget", "resilience", "wire", "chat", "trace", "secret"]),
+    ("report", &["budget", "chat"]),
     ("api", &["chat", "wire"]),
     ("agent", &["workflow", "inference", "tools", "budget", "context", "resilience", "wire", "chat", "trace", "store"]),
     ("workflow", &["chat"]),

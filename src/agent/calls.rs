@@ -167,10 +167,12 @@ impl Caller {
     async fn carry_out(&self, chosen: Chosen, mut unfinished: Unfinished) -> Outcome {
         let by = Instant::from_std(chosen.proposal.deadline) + LAST_GRACE;
         let begun = begun(&chosen);
-        if chosen.proposal.dry_run || chosen.selection.definition.annotations.read_only {
+        if chosen.proposal.dry_run || chosen.only_reads() {
             unfinished.record = Some(CallRecord { executed: !begun.dry_run, ..begun.clone() });
             let outcome = tokio::time::timeout_at(by, self.toolbox.run(chosen)).await;
-            return unfinished.ends_with(outcome.unwrap_or_else(|_| cut_off(&begun)));
+            // Cutting it off has settled it.
+            let cost = unfinished.cost.get();
+            return unfinished.ends_with(outcome.unwrap_or_else(|_| cut_off(&CallRecord { cost, ..begun })));
         }
         unfinished.record = Some(CallRecord { executed: true, ..begun.clone() });
         let toolbox = Arc::clone(&self.toolbox);

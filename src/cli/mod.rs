@@ -1,7 +1,8 @@
-//! The commands: `serve`, `check`, `health`, `budget …`, `key new`, `key hash`, `mcp accept`. Each group has a file of its own.
+//! The commands: `serve`, `check`, `health`, `budget …`, `key new`, `key hash`, `mcp accept`, `report cost`. Each group has a file of its own.
 
 mod budget;
 mod check;
+mod cost;
 mod key;
 mod mcp;
 mod running;
@@ -51,6 +52,11 @@ enum Command {
         #[command(subcommand)]
         command: Key,
     },
+    /// Report on what was done.
+    Report {
+        #[command(subcommand)]
+        command: cost::Report,
+    },
     /// Look after the tools of MCP servers.
     Mcp {
         #[command(subcommand)]
@@ -58,7 +64,7 @@ enum Command {
     },
 }
 
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 struct Settings {
     /// The configuration file [env: TOOLGATE_CONFIG]
     #[arg(long, value_name = "FILE")]
@@ -82,6 +88,7 @@ pub fn main() -> ExitCode {
         Command::Health(settings) => with_config(settings, health),
         Command::Budget { command } => budget::run(command),
         Command::Key { command } => told(key::run(command)),
+        Command::Report { command } => cost::run(command),
         Command::Mcp { command } => mcp::run(command),
     }
 }

@@ -68,14 +68,10 @@ impl Books {
     /// The books of the toolgate that listens at the configured address, which is shown `key`; where none listens, those that the
     /// configuration names, which is said. Fails where neither can be had.
     pub(super) async fn open(config: &Config, key: Option<Secret>) -> anyhow::Result<Self> {
-        let address = app::reachable(config.server.listen);
-        let url: Uri = format!("http://{address}").parse().context("make the address a URL")?;
-        let running = Running { address, client: Client::new(&url, config.upstream.clone()), key };
-        match running.send(Method::GET, "/health/live", Bytes::new()).await {
-            Ok(_) => return Ok(Self::Running(running)),
-            Err(Failure::Absent) => {}
-            Err(Failure::Other(error)) => return Err(error.context(format!("ask the toolgate at {address}"))),
+        if let Some(running) = Running::find(config, key).await? {
+            return Ok(Self::Running(running));
         }
+        let address = app::reachable(config.server.listen);
         let place = match &config.budget.books {
             Kept::Off => bail!("no toolgate listens at {address}, and no books are configured: see budget.store"),
             Kept::Memory => bail!("no toolgate listens at {address}, and books in memory end with it"),
@@ -124,26 +120,6 @@ impl Books {
             }
         }
     }
-
-    /// The lines of the books from `since_ms` until before `until_ms`, milliseconds since 1970, the oldest first.
-    pub(super) async fn entries(&self, since_ms: u64, until_ms: u64) -> anyhow::Result<Vec<Entry>> {
-        let running = match self {
-            Self::Own(store) => return Ok(store.entries(since_ms, until_ms).await?),
-            Self::Running(running) => running,
-        };
-        let (since, until, limit) = (since_ms.to_string(), until_ms.to_string(), PAGE.to_string());
-        let (mut entries, mut after) = (Vec::new(), None::<String>);
-        loop {
-            let mut query = vec![("since", since.as_str()), ("until", &until), ("limit", &limit)];
-            query.extend(after.as_deref().map(|after| ("after", after)));
-            let page: Page = running.ask(Method::GET, &format!("/budget/entries?{}", encoded(&query)), Bytes::new()).await?;
-            entries.extend(page.entries);
-            after = Some(match page.next {
-                Some(next) => next,
-                None => return Ok(entries),
-            });
-        }
-    }
 }
 
 /// Why there is no answer.
@@ -155,6 +131,40 @@ enum Failure {
 }
 
 impl Running {
+    /// The toolgate that listens at the configured address, which is shown `key`; `None` where none does. Fails where something listens
+    /// that does not answer as a toolgate does.
+    pub(super) async fn find(config: &Config, key: Option<Secret>) -> anyhow::Result<Option<Self>> {
+        let address = app::reachable(config.server.listen);
+        let url: Uri = format!("http://{address}").parse().context("make the address a URL")?;
+        let running = Self { address, client: Client::new(&url, config.upstream.clone()), key };
+        match running.send(Method::GET, "/health/live", Bytes::new()).await {
+            Ok(_) => Ok(Some(running)),
+            Err(Failure::Absent) => Ok(None),
+            Err(Failure::Other(error)) => Err(error.context(format!("ask the toolgate at {address}"))),
+        }
+    }
+
+    /// Where it is.
+    pub(super) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The lines of its books from `since_ms` until before `until_ms`, milliseconds since 1970, the oldest first.
+    pub(super) async fn entries(&self, since_ms: u64, until_ms: u64) -> anyhow::Result<Vec<Entry>> {
+        let (since, until, limit) = (since_ms.to_string(), until_ms.to_string(), PAGE.to_string());
+        let (mut entries, mut after) = (Vec::new(), None::<String>);
+        loop {
+            let mut query = vec![("since", since.as_str()), ("until", &until), ("limit", &limit)];
+            query.extend(after.as_deref().map(|after| ("after", after)));
+            let page: Page = self.ask(Method::GET, &format!("/budget/entries?{}", encoded(&query)), Bytes::new()).await?;
+            entries.extend(page.entries);
+            after = Some(match page.next {
+                Some(next) => next,
+                None => return Ok(entries),
+            });
+        }
+    }
+
     /// The answer to a request, read as JSON. Fails with what toolgate says where it refuses it.
     async fn ask<T: DeserializeOwned>(&self, method: Method, path: &str, body: Bytes) -> anyhow::Result<T> {
         let failed = |failure| match failure {

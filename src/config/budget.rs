@@ -248,7 +248,7 @@ mod tests {
     use std::collections::HashMap;
 
     use super::*;
-    use crate::{budget::Unit, config::from_text};
+    use crate::config::from_text;
 
     fn resolved(file: &str) -> Result<Config, Vec<String>> {
         let (config, problems) = from_text(file, &HashMap::<String, String>::new());

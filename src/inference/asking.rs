@@ -67,6 +67,7 @@ impl Attempts {
             Err(error) => {
                 if is_unmade(error) {
                     pass.undo();
+                    self.turn.undo();
                 }
                 pass.end();
             }

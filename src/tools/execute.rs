@@ -80,6 +80,14 @@ pub struct Chosen {
     pub policy: Policy,
 }
 
+impl Chosen {
+    /// Whether nothing is changed by it, whichever server it comes to.
+    pub fn only_reads(&self) -> bool {
+        let Selection { definition, others, .. } = &self.selection;
+        definition.annotations.read_only && others.iter().all(|other| other.annotations.read_only)
+    }
+}
+
 /// What became of a call.
 #[derive(Debug, Clone)]
 pub struct Outcome {
@@ -163,14 +171,16 @@ impl Toolbox {
         if chosen.proposal.dry_run {
             return self.rehearse(&chosen).await;
         }
-        let Selection { definition, others, .. } = &chosen.selection;
-        if definition.annotations.read_only && others.iter().all(|other| other.annotations.read_only) {
+        if chosen.only_reads() {
             return self.carry_out(&chosen).await;
         }
-        let begun = record(&chosen.proposal, Some(&chosen.selection));
+        let (begun, cost) = (record(&chosen.proposal, Some(&chosen.selection)), chosen.proposal.cost.clone());
         let own = Arc::clone(self);
         let task = self.tasks.spawn(async move { own.carry_out(&chosen).await });
-        task.await.unwrap_or_else(|error| refused(&begun, format!("The call failed: {error}.")))
+        task.await.unwrap_or_else(|error| {
+            // What it cost is in the books, however it ended.
+            refused(&CallRecord { cost: cost.get(), ..begun }, format!("The call failed: {error}."))
+        })
     }
 
     /// What would become of a call: whether the client would be asked first, and whether the server is there. It is looked at only.

@@ -54,7 +54,7 @@ pub(super) fn call(run: &Run, record: &CallRecord, arguments: Option<&RawValue>)
 
 /// The line of one attempt of a model: the `attempt`th of the `turn`th turn.
 pub(super) fn attempt(run: &Run, (turn, attempt): (usize, u32), latency_ms: u64, told: Told<'_>) -> Line {
-    let Told { note, usage, error, cost } = told;
+    let Told { note, usage, error, is_made, cost } = told;
     let usage = Some(note.map_or(usage, |note| note.usage)).filter(|usage| *usage != Usage::default());
     let error = error.or_else(|| note.filter(|note| note.fault.is_some())?.detail.as_deref());
     let line = AttemptLine {
@@ -68,6 +68,7 @@ pub(super) fn attempt(run: &Run, (turn, attempt): (usize, u32), latency_ms: u64,
         model: &run.model,
         latency_ms,
         success: error.is_none(),
+        executed: is_made,
         dry_run: run.dry_run,
         tokens_in: usage.map(|usage| usage.prompt_tokens),
         tokens_out: usage.map(|usage| usage.completion_tokens),
@@ -90,6 +91,8 @@ pub(super) struct Told<'a> {
     pub(super) usage: Usage,
     /// Why there was none.
     pub(super) error: Option<&'a str>,
+    /// Whether the model was asked, as far as is known.
+    pub(super) is_made: bool,
     /// What it cost, in microcents, where it has a price.
     pub(super) cost: Option<u64>,
 }
@@ -121,6 +124,7 @@ struct AttemptLine<'a> {
     model: &'a str,
     latency_ms: u64,
     success: bool,
+    executed: bool,
     dry_run: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     tokens_in: Option<u64>,

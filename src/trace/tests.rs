@@ -104,14 +104,15 @@ async fn an_attempt_tells_its_tokens_and_its_fault() {
     let wrong = Attempt { fault: Some(Fault::Text), detail: Some("text".to_owned()), usage, ..Attempt::default() };
     turn.end(Some(&wrong), None, true);
     turn.ask(Cost::default());
+    turn.undo();
     turn.end(None, Some("backend is gone"), false);
     let first = json!({
-        "schema_version": "1", "kind": "model_attempt", "request_id": "req_1", "session_id": "s", "turn": 2, "attempt": 1, "model": "tiny",
+        "schema_version": "1", "kind": "model_attempt", "request_id": "req_1", "session_id": "s", "turn": 2, "attempt": 1, "model": "tiny", "executed": true,
         "success": false, "dry_run": false, "tokens_in": 10, "tokens_out": 5, "guardrail": "clean", "fault": "text", "forced": false,
         "error": "text",
     });
     let second = json!({
-        "schema_version": "1", "kind": "model_attempt", "request_id": "req_1", "session_id": "s", "turn": 2, "attempt": 2, "model": "tiny",
+        "schema_version": "1", "kind": "model_attempt", "request_id": "req_1", "session_id": "s", "turn": 2, "attempt": 2, "model": "tiny", "executed": false,
         "success": false, "dry_run": false, "error": "backend is gone",
     });
     assert_eq!(traced.lines().await, [first, second]);

@@ -66,6 +66,7 @@ pub struct Turn {
     number: usize,
     attempt: u32,
     asked: Option<Instant>,
+    is_made: bool,
     cost: Cost,
 }
 
@@ -78,14 +79,20 @@ const NO_CANDIDATE: &str = "no-candidate";
 
 impl Turn {
     pub(super) fn new(recorder: &Recorder, run: &Arc<Run>, number: usize) -> Self {
-        Self { to: Some((recorder.clone(), Arc::clone(run))), number, attempt: 0, asked: None, cost: Cost::default() }
+        Self { to: Some((recorder.clone(), Arc::clone(run))), number, attempt: 0, asked: None, is_made: false, cost: Cost::default() }
     }
 
     /// The model is asked. What that comes to, in microcents, can be read from `cost` once the attempt has ended.
     pub fn ask(&mut self, cost: Cost) {
         self.attempt += 1;
         self.cost = cost;
+        self.is_made = true;
         self.asked = Some(Instant::now());
+    }
+
+    /// It is certain that the model did not begin to answer: nobody counts the attempt.
+    pub fn undo(&mut self) {
+        self.is_made = false;
     }
 
     /// How long the model has been asked for.
@@ -142,7 +149,12 @@ impl Turn {
         if self.asked.take().is_some()
             && let Some((recorder, run)) = self.to.as_ref().filter(|(recorder, _)| recorder.is_on())
         {
-            recorder.send(line::attempt(run, (self.number, self.attempt), ms(latency), Told { cost: self.cost.get(), ..told }));
+            recorder.send(line::attempt(
+                run,
+                (self.number, self.attempt),
+                ms(latency),
+                Told { is_made: self.is_made, cost: self.cost.get(), ..told },
+            ));
         }
     }
 }

@@ -31,6 +31,8 @@ mod openai_servers;
 
 mod trace;
 
+mod report;
+
 mod errors;
 
 mod guardrails;

@@ -7,7 +7,7 @@ use tokio::{net::TcpListener, sync::oneshot, task::JoinSet};
 use toolgate::{
     app,
     budget::Store,
-    config::{self, Config},
+    config::{self, Config, budget::Books},
     resilience::tasks::Tasks,
     server,
     tools::{Health, Toolbox},
@@ -61,6 +61,9 @@ impl Proxy {
         assert_eq!(problems, []);
         // Tests write into no folder but their own.
         config.trace.sink = Sink::Off;
+        if matches!(config.budget.books, Books::File { .. }) {
+            config.budget.books = Books::Memory;
+        }
         change(&mut config);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();

@@ -155,3 +155,24 @@ async fn what_a_client_does_not_see_of_its_conversation_nobody_else_gets_to_see(
     assert_eq!(post(&proxy, ASK, FULL, &next).await.header("x-toolgate-continuation"), "");
     assert!(read().contains("a secret"), "{}", read());
 }
+
+#[tokio::test]
+async fn what_nobody_may_use_no_key_gives() {
+    let narrowed = |config: &mut Config| config.budget.policy.access.deny = vec![Pattern::Name("fs.look".to_owned())];
+    let (proxy, upstream) = bench([done(), Reply::call("look", r#"{"q":"a"}"#), done()], narrowed).await;
+    let listed = async |secret: &str| {
+        let listed = get(&proxy, "/tools", secret).await.json();
+        let servers = |tool: &Value| tool["servers"].as_array().unwrap().iter().map(|it| it["server"].clone()).collect::<Vec<_>>();
+        let tools = listed["tools"].as_array().unwrap().iter();
+        tools.map(|tool| (tool["name"].as_str().unwrap().to_owned(), servers(tool))).collect::<Vec<_>>()
+    };
+    let all = [("look".to_owned(), vec![json!("web")]), ("wipe".to_owned(), vec![json!("fs"), json!("web")])];
+    assert_eq!(listed(FULL).await, all);
+    assert_eq!(listed(NARROW).await, [], "its own rules leave it no tool but fs.look");
+    post(&proxy, ASK, NARROW, &chat()).await.message();
+    assert!(!upstream.requests().last().unwrap().json()["tools"].to_string().contains("\"look\""));
+    let headers = [("x-api-key", FULL), ("x-toolgate-explain", "1")];
+    let answer = proxy.client.send("POST", ASK, &headers, chat().to_string()).await.json();
+    let call = &answer["toolgate"]["calls"][0];
+    assert_eq!((&call["server"], &call["executed"]), (&json!("web"), &json!(true)), "{answer}");
+}
