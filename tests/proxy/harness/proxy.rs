@@ -6,8 +6,8 @@ use serde_json::Value;
 use tokio::{net::TcpListener, sync::oneshot, task::JoinSet};
 use toolgate::{
     app,
-    budget::Store,
-    config::{self, Config},
+    budget::Gate,
+    config::{self, Config, budget::Books},
     resilience::tasks::Tasks,
     server,
     tools::{Health, Toolbox},
@@ -24,8 +24,7 @@ pub(crate) struct Proxy {
     stop: Option<oneshot::Sender<()>>,
     pub(crate) tasks: Tasks,
     pub(crate) toolbox: Option<Arc<Toolbox>>,
-    /// What was spent, where that is kept.
-    pub(crate) books: Option<Arc<Store>>,
+    pub(crate) gate: Gate,
     serving: JoinSet<usize>,
 }
 
@@ -61,6 +60,9 @@ impl Proxy {
         assert_eq!(problems, []);
         // Tests write into no folder but their own.
         config.trace.sink = Sink::Off;
+        if matches!(config.budget.books, Books::File { .. }) {
+            config.budget.books = Books::Memory;
+        }
         change(&mut config);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -69,10 +71,10 @@ impl Proxy {
         if let Some(toolbox) = &state.toolbox {
             toolbox.start();
         }
-        let (tasks, toolbox, books) = (state.tasks.clone(), state.toolbox.clone(), state.gate.store().cloned());
+        let (tasks, toolbox, gate) = (state.tasks.clone(), state.toolbox.clone(), state.gate.clone());
         let mut serving = JoinSet::new();
         serving.spawn(server::serve(listener, state, async { drop(stopped.await) }));
-        Self { address, client: Client::new(address), stop: Some(stop), tasks, toolbox, books, serving }
+        Self { address, client: Client::new(address), stop: Some(stop), tasks, toolbox, gate, serving }
     }
 
     pub(crate) async fn get(&self, path: &str) -> Answer {
