@@ -49,6 +49,27 @@ start_scripted_servers() {
   scripted_url=http://127.0.0.1:$backend_port
   start_toolgate scripted-toolgate "$scripted_url"
   export SCRIPTED_TOOLGATE_URL=$toolgate_url
+  start_toolgate_with_keys
+}
+
+# The same backend, for those who show a key.
+start_toolgate_with_keys() {
+  export KEYS_FULL=tg_full KEYS_NARROW=tg_narrow KEYS_OLD=tg_old
+  cat >"$logs/keys.toml" <<TOML
+[[key]]
+name = "full"
+hash = "$("$TOOLGATE_BIN" key hash <<<"$KEYS_FULL")"
+[[key]]
+name = "narrow"
+hash = "$("$TOOLGATE_BIN" key hash <<<"$KEYS_NARROW")"
+models = ["weather"]
+[[key]]
+name = "old"
+hash = "$("$TOOLGATE_BIN" key hash <<<"$KEYS_OLD")"
+expires = 2020-01-01
+TOML
+  start_toolgate keys-toolgate "$scripted_url" "TOOLGATE_CONFIG=$logs/keys.toml"
+  export KEYS_TOOLGATE_URL=$toolgate_url
 }
 
 # The same backend, for which nothing may be spent.
@@ -74,6 +95,19 @@ JSON
   start_toolgate mcp-toolgate "$scripted_url" "TOOLGATE_MCP_SERVERS=$logs/mcp_servers.json" "TOOLGATE_TRACE_SINK=$logs/traces.jsonl" \
     "PATH=$1:$PATH"
   export MCP_TOOLGATE_URL=$toolgate_url
+}
+
+# The same backend, for which nothing may be spent.
+start_toolgate_without_budget() {
+  cat >"$logs/budget.toml" <<TOML
+[budget]
+store = "memory"
+[[limit]]
+window = "day"
+amount = "0 calls"
+TOML
+  start_toolgate budget-toolgate "$scripted_url" "TOOLGATE_CONFIG=$logs/budget.toml"
+  export BUDGET_TOOLGATE_URL=$toolgate_url
 }
 
 start_real_servers() { # start_real_servers LLAMA-SERVER MODEL
@@ -165,6 +199,7 @@ start_scripted_servers
 if [ -z "$python" ]; then
   skip "no Python with the clients (see above)" "Python clients, scripted answers"
 else
+  python_group "Python clients, scripted answers" scripted-python clients/test_streamed_answers.py clients/test_messages.py clients/test_responses.py clients/test_keys.py
   python_group "Python clients, scripted answers" scripted-python clients/test_streamed_answers.py clients/test_messages.py clients/test_responses.py
   start_toolgate_without_budget
   python_group "Python clients, a budget that is used up" budget-python clients/test_budget.py
@@ -173,6 +208,12 @@ if [ -z "$node" ]; then
   skip "no Node.js with the clients (see above)" "Node.js clients, scripted answers"
 else
   node_group "Node.js clients, scripted answers" scripted-node clients/streamed-answers.test.mjs clients/messages.test.mjs clients/responses.test.mjs
+fi
+if [ -z "$python" ]; then
+  skip "no Python with the clients (see above)" "Python clients, a budget that is used up"
+else
+  start_toolgate_without_budget
+  python_group "Python clients, a budget that is used up" budget-python clients/test_budget.py
 fi
 # The Python tests start a scripted model and toolgates of their own.
 if [ -z "$MCP_SERVERS" ] || [ -z "$python" ]; then
@@ -196,7 +237,7 @@ if [ -z "$redis" ] || [ -z "$cargo" ]; then
   skip "no redis-server or no cargo (see above)" "real Redis"
 else
   # Its tests are not among those that are counted: cargo writes no report of them.
-  group "real Redis" env REDIS_SERVER="$redis" "$cargo" test --quiet --manifest-path "$tests/../Cargo.toml" --test proxy real_redis -- --ignored
+  group "real Redis" env REDIS_SERVER="$redis" "$cargo" test --quiet --manifest-path "$tests/../Cargo.toml" --lib --test proxy real_redis -- --ignored
 fi
 # Each of these tests starts a scripted backend and a toolgate of its own.
 if [ -z "$python" ] || [ -z "$agents" ]; then
