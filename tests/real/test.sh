@@ -97,6 +97,19 @@ JSON
   export MCP_TOOLGATE_URL=$toolgate_url
 }
 
+# The same backend, for which nothing may be spent.
+start_toolgate_without_budget() {
+  cat >"$logs/budget.toml" <<TOML
+[budget]
+store = "memory"
+[[limit]]
+window = "day"
+amount = "0 calls"
+TOML
+  start_toolgate budget-toolgate "$scripted_url" "TOOLGATE_CONFIG=$logs/budget.toml"
+  export BUDGET_TOOLGATE_URL=$toolgate_url
+}
+
 start_real_servers() { # start_real_servers LLAMA-SERVER MODEL
   local llama_port
   llama_port=$(free_port)
@@ -195,6 +208,12 @@ if [ -z "$node" ]; then
   skip "no Node.js with the clients (see above)" "Node.js clients, scripted answers"
 else
   node_group "Node.js clients, scripted answers" scripted-node clients/streamed-answers.test.mjs clients/messages.test.mjs clients/responses.test.mjs
+fi
+if [ -z "$python" ]; then
+  skip "no Python with the clients (see above)" "Python clients, a budget that is used up"
+else
+  start_toolgate_without_budget
+  python_group "Python clients, a budget that is used up" budget-python clients/test_budget.py
 fi
 # The Python tests start a scripted model and toolgates of their own.
 if [ -z "$MCP_SERVERS" ] || [ -z "$python" ]; then

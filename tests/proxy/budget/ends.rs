@@ -37,7 +37,7 @@ async fn a_reply_that_breaks_off_costs_what_came_of_it() {
 
 #[tokio::test]
 async fn a_client_that_leaves_pays_for_what_came() {
-    let reply = Reply::text("one two three four five six").in_tokens_of(6).dripping(Duration::from_millis(10)).stalling_after(5);
+    let reply = Reply::text("alpha bravo gamma delta omega").in_tokens_of(6).dripping(Duration::from_millis(10)).stalling_after(5);
     let upstream = Upstream::saying([reply]).await;
     let proxy = Proxy::start_before(&upstream, &file("", "")).await;
     let mut asking = JoinSet::new();
@@ -46,7 +46,7 @@ async fn a_client_that_leaves_pays_for_what_came() {
     asking.spawn(async move {
         let mut answer = client.open("POST", "/v1/chat/completions", &[], body).await.unwrap();
         let mut seen = String::new();
-        while !seen.contains("three") {
+        while !seen.contains("gamma") {
             seen.push_str(std::str::from_utf8(&answer.next().await.unwrap().0).unwrap());
         }
         told.send(()).unwrap();

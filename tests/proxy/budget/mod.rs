@@ -41,12 +41,12 @@ fn daily(amount: &str) -> String {
 
 /// What is reserved, in all budgets and units.
 async fn reserved(proxy: &Proxy) -> u64 {
-    proxy.books.as_ref().unwrap().balances().await.unwrap().iter().map(|(_, _, balance)| balance.reserved).sum()
+    proxy.gate.store().unwrap().balances().await.unwrap().iter().map(|(_, _, balance)| balance.reserved).sum()
 }
 
 /// What was spent of `unit`.
 async fn spent(proxy: &Proxy, unit: Unit) -> u64 {
-    let balances = proxy.books.as_ref().unwrap().balances().await.unwrap();
+    let balances = proxy.gate.store().unwrap().balances().await.unwrap();
     balances.iter().find(|(scope, of, _)| scope == "tenant:local" && *of == unit).map_or(0, |(.., balance)| balance.spent)
 }
 
@@ -58,7 +58,7 @@ async fn settled(proxy: &Proxy) -> Vec<Entry> {
         }
     };
     tokio::time::timeout(PATIENCE, wait).await.expect("something stays reserved");
-    proxy.books.as_ref().unwrap().entries(0, u64::MAX).await.unwrap()
+    proxy.gate.store().unwrap().entries(0, u64::MAX).await.unwrap()
 }
 
 /// The money of an entry, in microcents.

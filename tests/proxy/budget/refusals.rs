@@ -73,5 +73,5 @@ async fn without_prices_limits_and_ceilings_requests_pass_untouched() {
     let body = r#"{"model":"tiny",  "messages":[{"role":"user","content":"Hello"}]}"#;
     let answer = proxy.post("/v1/chat/completions", body).await;
     assert_eq!((answer.text(), upstream.only_request().text()), (r#"{"odd":  "bytes"}"#, body));
-    assert!(proxy.books.is_none());
+    assert!(proxy.gate.store().is_none());
 }

@@ -95,6 +95,6 @@ async fn a_rehearsal_calls_and_books_no_tool() {
     let call = answer.json()["toolgate"]["calls"][0].clone();
     assert_eq!(call["success"], json!(false), "{call}");
     assert!(call["error"].as_str().unwrap_or_default().contains("was not called"), "the plan says what a call would meet: {call}");
-    let balances = bench.proxy.books.as_ref().unwrap().balances().await.unwrap();
+    let balances = bench.proxy.gate.store().unwrap().balances().await.unwrap();
     assert!(!balances.iter().any(|(scope, ..)| scope.starts_with("limit ")), "{balances:?}");
 }

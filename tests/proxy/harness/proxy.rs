@@ -24,8 +24,7 @@ pub(crate) struct Proxy {
     stop: Option<oneshot::Sender<()>>,
     pub(crate) tasks: Tasks,
     pub(crate) toolbox: Option<Arc<Toolbox>>,
-    /// What was spent, where that is kept.
-    pub(crate) books: Option<Arc<Store>>,
+    pub(crate) gate: Gate,
     serving: JoinSet<usize>,
 }
 
@@ -72,10 +71,10 @@ impl Proxy {
         if let Some(toolbox) = &state.toolbox {
             toolbox.start();
         }
-        let (tasks, toolbox, books) = (state.tasks.clone(), state.toolbox.clone(), state.gate.store().cloned());
+        let (tasks, toolbox, gate) = (state.tasks.clone(), state.toolbox.clone(), state.gate.clone());
         let mut serving = JoinSet::new();
         serving.spawn(server::serve(listener, state, async { drop(stopped.await) }));
-        Self { address, client: Client::new(address), stop: Some(stop), tasks, toolbox, books, serving }
+        Self { address, client: Client::new(address), stop: Some(stop), tasks, toolbox, gate, serving }
     }
 
     pub(crate) async fn get(&self, path: &str) -> Answer {
