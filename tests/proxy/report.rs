@@ -44,7 +44,7 @@ impl Kept {
         fs::create_dir_all(&folder).unwrap();
         let kept = Self { folder };
         let (trace, ledger) = (kept.trace(), kept.folder.join("budget.redb"));
-        let file = format!("[trace]\nsink = {trace:?}\n[budget]\nfile = {ledger:?}\n{PRICES}");
+        let file = format!("listen = \"127.0.0.1:1\"\n[trace]\nsink = {trace:?}\n[budget]\nfile = {ledger:?}\n{PRICES}");
         fs::write(kept.config(), file).unwrap();
         kept
     }
@@ -139,13 +139,13 @@ async fn traces_and_ledger_agree_to_the_microcent() {
     let kept = Kept::new("agree");
     let wrong = Reply::call("get_weather", r#"{"town":"Paris"}"#).costing([40, 8, 0]);
     let replies = [
-        // A run with a tool, a streamed one, one with a correction, one without usage, a failed one, one that is left.
+        // A run with a tool, a streamed one, one with a correction, a short one, a failed one, one that is left.
         read().costing([101, 21, 0]),
         done().costing([133, 7, 0]),
         paris().costing([77, 5, 0]),
         wrong,
         paris().costing([91, 6, 0]),
-        done(),
+        done().costing([10, 3, 0]),
         Reply::error(500, "out of memory"),
         paris().after(Duration::from_secs(60)),
     ];
@@ -165,10 +165,10 @@ async fn traces_and_ledger_agree_to_the_microcent() {
     assert_eq!((&total["calls"], &total["ledger"]["calls"]), (&json!(9), &json!(8)), "the failed one is in no books: {report:#}");
     assert_eq!(total["cost_microcents"], total["ledger"]["cost_microcents"]);
     assert_eq!(total["ledger"]["difference_microcents"], 0);
-    // 442 tokens read and 47 written are known to have been, at 300 and 1,500 microcents each; and one call.
-    let known = 442 * 300 + 47 * 1500 + 100_000;
-    assert!(total["cost_microcents"].as_u64().unwrap() > known, "what nobody counted costs too: {report:#}");
-    assert_eq!(total["tokens_in"], 442);
+    // 452 tokens were read and 50 written, at 300 and 1,500 microcents each, and a tool was called. What nobody counted costs too.
+    let known = 452 * 300 + 50 * 1500 + 100_000;
+    assert!(total["cost_microcents"].as_u64().unwrap() > known, "{report:#}");
+    assert_eq!((&total["tokens_in"], &total["tokens_out"]), (&json!(452), &json!(50)));
 
     let (report, code) = kept.report(&["--by", "tool", "--executed-only", "--since", "1h"]);
     let calls: Vec<(&Value, &Value)> =
