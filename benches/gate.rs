@@ -1,6 +1,7 @@
 //! What the ledger adds to a tool call: a reservation before it and a commit after it, in two units and three scopes, with one limit.
 //!
 //! Beside what criterion tells of each store, one line says the median and the 99th percentile, in microseconds.
+//! `TOOLGATE_BENCH_REDIS` may name a Redis to be tried as well: one that may be filled, such as `redis://127.0.0.1:6379`.
 
 #![expect(clippy::print_stdout, reason = "figures are printed")]
 
@@ -13,12 +14,14 @@ use std::{
 use criterion::{Criterion, criterion_group, criterion_main};
 use toolgate::budget::{
     Amount, Store, Subject, Unit,
-    ledger::{Action, Error, Overage, Quota, Request},
+    ledger::{Action, Error, Overage, Quota, Request, StoreError},
     store::{
         file::{File, Sync},
         memory::Memory,
+        redis::Redis,
     },
 };
+use toolgate::{redis::Config, secret::Secret};
 
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
@@ -74,7 +77,7 @@ fn bench(criterion: &mut Criterion) {
         ("file", file("every", Sync::Every(Duration::from_millis(100)))),
         ("file, synced", file("always", Sync::Always)),
     ];
-    for (name, store) in stores {
+    for (name, store) in stores.into_iter().chain(redis()) {
         match store {
             Ok(store) => {
                 runtime.block_on(percentiles(name, &store));
@@ -84,6 +87,15 @@ fn bench(criterion: &mut Criterion) {
         }
     }
     let _ = std::fs::remove_dir_all(&folder);
+}
+
+/// The ledger in the Redis at the address in `TOOLGATE_BENCH_REDIS`, where there is one: something that is empty and may be filled.
+fn redis() -> Option<(&'static str, Result<Store, StoreError>)> {
+    #[expect(clippy::disallowed_methods, reason = "a benchmark is no part of the program")]
+    let url = std::env::var("TOOLGATE_BENCH_REDIS").ok()?;
+    let config = Config::new(Secret::new(&url), "toolgate-bench:".to_owned(), Duration::from_millis(250));
+    let store = config.map(|config| Store::Redis(Box::new(Redis::new(config))));
+    Some(("redis", store.map_err(|invalid| StoreError(format!("TOOLGATE_BENCH_REDIS {invalid}")))))
 }
 
 criterion_group!(benches, bench);

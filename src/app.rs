@@ -44,9 +44,6 @@ pub async fn serve(config: Config) -> anyhow::Result<ExitCode> {
     raise_descriptor_limit(config.server.connections_max);
     let listener = TcpListener::bind(config.server.listen).await.with_context(|| format!("listen on {}", config.server.listen))?;
     let address = listener.local_addr().context("read the listener's address")?;
-    if !address.ip().is_loopback() {
-        tracing::warn!(%address, "reachable from the network, and asks no client for a key");
-    }
     let state = build(&config, books(&config)?);
     let backends: Vec<&str> = config.backends.backends.iter().map(|backend| backend.name.as_str()).collect();
     tracing::info!(%address, ?backends, "listening");
@@ -136,20 +133,23 @@ pub fn build(config: &Config, books: Option<Arc<budget::Store>>) -> State {
     let store = Arc::new(Store::new(config.store.clone()));
     let toolbox = (!config.tools.servers.is_empty()).then(|| Toolbox::new(config.tools.clone(), tasks.clone(), Arc::clone(&store)));
     let gate = Gate::new(config.budget.policy.clone(), books, tasks.clone());
+    // The one place where what anybody may use meets what each key may: whoever asks, asks on an account of these.
+    let keys = config.keys.clone().within(&config.budget.policy.access);
     let trace = recorder(config);
     let agent = Agent::new(Parts { engine, toolbox: toolbox.clone(), store, trace, gate: gate.clone(), config: config.agent });
-    State { config: config.server.clone(), agent, router, toolbox, gate, tasks }
+    State { config: config.server.clone(), keys, agent, router, toolbox, gate, tasks }
 }
 
 /// The books, as the configuration says, if there are any. Fails when they cannot be opened.
 pub fn books(config: &Config) -> anyhow::Result<Option<Arc<budget::Store>>> {
     let store = match &config.budget.books {
         Books::Off => return Ok(None),
+        Books::Memory | Books::Redis => budget::Store::Memory(Memory::default()),
         Books::File { path, sync_every } => {
             let sync = sync_every.map_or(Sync::Always, Sync::Every);
-            budget::Store::File(File::open(path, sync).with_context(|| format!("open the ledger {}", path.display()))?)
+            let file = File::open(path, sync).with_context(|| format!("open the ledger {}", path.display()))?;
+            budget::Store::File(file)
         }
-        Books::Memory | Books::Redis => budget::Store::Memory(Memory::default()),
     };
     Ok(Some(Arc::new(store)))
 }
@@ -190,7 +190,7 @@ pub async fn health(config: Config) -> anyhow::Result<()> {
 }
 
 /// `listen` as an address to connect to: one that stands for all addresses is reached at loopback.
-fn reachable(listen: SocketAddr) -> SocketAddr {
+pub fn reachable(listen: SocketAddr) -> SocketAddr {
     let mut address = listen;
     match listen {
         SocketAddr::V4(v4) if v4.ip().is_unspecified() => address.set_ip(Ipv4Addr::LOCALHOST.into()),

@@ -3,7 +3,7 @@
 //! # The way of a request
 //!
 //! ```text
-//! listener::serve → connection::serve → router::route
+//! listener::serve → connection::serve → router::route ── auth::identify: whose request it is
 //!   │ nothing to guard: routes::chat::pass, routes::forward::to ── Router::pass ── backend::forward ── upstream
 //!   ▼
 //! routes::chat::complete ── body::collect → Dialect::decode → chat::Request, an OpenAI chat completion whatever it came as
@@ -40,7 +40,9 @@
 //! - **Nothing inner is visible**: the client of a run of several turns sees one answer, with one id, one end and one usage.
 //! - What outlives a request: the compiled tool schemas and what a backend refused of them, what is known of each backend and each MCP
 //!   server, and in `store` what conversations need later. Losing any of it costs time or a note, never an answer.
-//! - Deliberately absent: inbound authentication, HTTP/2.
+//! - **A key of toolgate's own goes nowhere**: where there are keys, no credential of a client leaves the edge, and what is kept for one
+//!   account is out of reach for another.
+//! - Deliberately absent: HTTP/2, TLS for clients.
 
 pub mod agent;
 pub mod api;
@@ -54,6 +56,7 @@ pub mod config;
 pub mod fuzzing;
 pub mod glob;
 pub mod inference;
+pub mod redis;
 pub mod report;
 pub mod resilience;
 pub mod secret;

@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
+use super::shelf::Shelf;
 use crate::{
     chat::Call,
-    store::Store,
     tools::{Chosen, catalog},
 };
 
@@ -125,37 +125,37 @@ pub(super) fn verdict(words: &str) -> Verdict {
 }
 
 /// Opens an approval for the call that the client sees as `id`.
-pub(super) async fn open(store: &Store, id: &str, ttl: Duration) {
-    store.put(&token(id), "1".into(), ttl).await;
+pub(super) async fn open(shelf: &Shelf, id: &str, ttl: Duration) {
+    shelf.put(&token(id), "1".into(), ttl).await;
 }
 
 /// Takes the approval. Of several who try it at once one succeeds.
-pub(super) async fn take(store: &Store, id: &str) -> bool {
-    store.take(&token(id)).await.is_some()
+pub(super) async fn take(shelf: &Shelf, id: &str) -> bool {
+    shelf.take(&token(id)).await.is_some()
 }
 
 /// Whether nobody took the approval yet.
-pub(super) async fn is_open(store: &Store, id: &str) -> bool {
-    store.get(&token(id)).await.is_some()
+pub(super) async fn is_open(shelf: &Shelf, id: &str) -> bool {
+    shelf.get(&token(id)).await.is_some()
 }
 
 /// Notes how far the call is.
-pub(super) async fn note(store: &Store, id: &str, state: &State, ttl: Duration) {
-    store.put(&place(id), json!(state).to_string().into(), ttl).await;
+pub(super) async fn note(shelf: &Shelf, id: &str, state: &State, ttl: Duration) {
+    shelf.put(&place(id), json!(state).to_string().into(), ttl).await;
 }
 
 /// How far the call is, `None` when nothing is known.
-pub(super) async fn state(store: &Store, id: &str) -> Option<State> {
-    let kept = store.get(&place(id)).await?;
+pub(super) async fn state(shelf: &Shelf, id: &str) -> Option<State> {
+    let kept = shelf.get(&place(id)).await?;
     serde_json::from_slice(&kept).ok()
 }
 
 /// Waits until `by` for what comes of a call that another request makes. Returns the content of its tool message.
-pub(super) async fn elsewhere(store: &Store, id: &str, by: Instant) -> String {
+pub(super) async fn elsewhere(shelf: &Shelf, id: &str, by: Instant) -> String {
     let begun = Instant::now();
     let by = by.min(begun + ELSEWHERE_MAX);
     loop {
-        match state(store, id).await {
+        match state(shelf, id).await {
             Some(State::Over(content)) => return content,
             Some(State::Running) if Instant::now() >= by => return json!(IS_UNKNOWN).to_string(),
             None if Instant::now() >= by.min(begun + UNNOTED_MAX) => return json!(IS_UNKNOWN).to_string(),
@@ -175,12 +175,11 @@ fn place(id: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store;
 
     const MINUTE: Duration = Duration::from_secs(60);
 
-    fn empty() -> Store {
-        Store::new(store::Config { bytes_max: 1 << 20, redis: None })
+    fn empty() -> Shelf {
+        Shelf::alone(1 << 20)
     }
 
     #[test]
@@ -217,33 +216,33 @@ mod tests {
 
     #[tokio::test]
     async fn an_approval_is_taken_once() {
-        let store = empty();
-        open(&store, "a", MINUTE).await;
-        assert_eq!((take(&store, "a").await, take(&store, "a").await), (true, false));
-        assert!(!take(&store, "b").await);
+        let shelf = empty();
+        open(&shelf, "a", MINUTE).await;
+        assert_eq!((take(&shelf, "a").await, take(&shelf, "a").await), (true, false));
+        assert!(!take(&shelf, "b").await);
     }
 
     #[tokio::test(start_paused = true)]
     async fn who_comes_second_waits_for_the_first() {
-        let store = empty();
+        let shelf = empty();
         let by = Instant::now() + MINUTE;
-        note(&store, "a", &State::Running, MINUTE).await;
+        note(&shelf, "a", &State::Running, MINUTE).await;
         let first = async {
             tokio::time::sleep(MINUTE / 4).await;
-            note(&store, "a", &State::Over("\"done\"".to_owned()), MINUTE).await;
+            note(&shelf, "a", &State::Over("\"done\"".to_owned()), MINUTE).await;
         };
-        let (waited, ()) = tokio::join!(elsewhere(&store, "a", by), first);
+        let (waited, ()) = tokio::join!(elsewhere(&shelf, "a", by), first);
         assert_eq!(waited, "\"done\"");
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_wait_for_another_has_an_end() {
-        let store = empty();
+        let shelf = empty();
         let begun = Instant::now();
-        assert_eq!(elsewhere(&store, "a", begun + MINUTE).await, json!(IS_UNKNOWN).to_string());
+        assert_eq!(elsewhere(&shelf, "a", begun + MINUTE).await, json!(IS_UNKNOWN).to_string());
         assert!(begun.elapsed() < 2 * UNNOTED_MAX);
-        note(&store, "a", &State::Running, 10 * MINUTE).await;
-        assert_eq!(elsewhere(&store, "a", begun + 5 * MINUTE).await, json!(IS_UNKNOWN).to_string());
+        note(&shelf, "a", &State::Running, 10 * MINUTE).await;
+        assert_eq!(elsewhere(&shelf, "a", begun + 5 * MINUTE).await, json!(IS_UNKNOWN).to_string());
         assert!(begun.elapsed() < 2 * ELSEWHERE_MAX);
     }
 }

@@ -15,6 +15,7 @@ use super::{
     Parts,
     approval::{self, Asked, Decision, NOT_APPROVED, State, Verdict},
     limits::asks,
+    shelf::Shelf,
 };
 use crate::{
     budget::Meter,
@@ -30,6 +31,8 @@ pub(super) struct Caller {
     pub(super) toolbox: Arc<Toolbox>,
     pub(super) run: Arc<trace::Run>,
     pub(super) meter: Meter,
+    /// What is kept for whom the run is made.
+    pub(super) shelf: Shelf,
 }
 
 /// One call to be dealt with.
@@ -189,7 +192,7 @@ impl Caller {
         let (dry_run, name) = (proposal.dry_run, decision.asked.name.clone());
         match approval::verdict(&decision.words) {
             Verdict::Refuse(why) => {
-                if !dry_run && !approval::take(&self.agent.store, &decision.id).await {
+                if !dry_run && !approval::take(&self.shelf, &decision.id).await {
                     return self.answer_spent(&proposal, decision, unfinished).await;
                 }
                 let refused = execute::refused(&about(&proposal, &decision), NOT_APPROVED.to_owned());
@@ -223,11 +226,11 @@ impl Caller {
 
     /// Spends the approval, or tells what came of it where it was spent.
     async fn answer_approved(&self, proposal: Proposal, decision: Decision, unfinished: Unfinished) -> Answered {
-        let (store, ttl) = (&self.agent.store, self.agent.config.session_ttl);
-        if !approval::take(store, &decision.id).await {
+        let (shelf, ttl) = (&self.shelf, self.agent.config.session_ttl);
+        if !approval::take(shelf, &decision.id).await {
             return self.answer_spent(&proposal, decision, unfinished).await;
         }
-        approval::note(store, &decision.id, &State::Running, ttl).await;
+        approval::note(shelf, &decision.id, &State::Running, ttl).await;
         let outcome = self.make_approved(proposal, &decision, unfinished).await;
         self.remember(&decision.id, &outcome.content, false).await;
         Answered::new(decision.asked.name, outcome)
@@ -236,14 +239,14 @@ impl Caller {
     /// Tells what came of a decision that another request brought first, and records.
     async fn answer_spent(&self, proposal: &Proposal, decision: Decision, mut unfinished: Unfinished) -> Answered {
         unfinished.record = None;
-        let content = approval::elsewhere(&self.agent.store, &decision.id, Instant::from_std(proposal.deadline)).await;
+        let content = approval::elsewhere(&self.shelf, &decision.id, Instant::from_std(proposal.deadline)).await;
         let record = CallRecord { error: Some(IS_SPENT.to_owned()), ..about(proposal, &decision) };
         Answered { name: decision.asked.name, record, fate: Fate::Result(content) }
     }
 
     async fn remember(&self, id: &str, content: &str, dry_run: bool) {
         if !dry_run {
-            approval::note(&self.agent.store, id, &State::Over(content.to_owned()), self.agent.config.session_ttl).await;
+            approval::note(&self.shelf, id, &State::Over(content.to_owned()), self.agent.config.session_ttl).await;
         }
     }
 

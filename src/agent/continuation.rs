@@ -6,11 +6,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::{approval::Asked, transcript::Transcript};
-use crate::{
-    chat::{Call, id},
-    store::Store,
-};
+use super::{approval::Asked, shelf::Shelf, transcript::Transcript};
+use crate::chat::{Call, id};
 
 /// What stands in the client's place of a run that went on behind its back.
 #[derive(Debug, Serialize, Deserialize)]
@@ -96,23 +93,23 @@ impl Record {
     }
 
     /// Keeps it as `record` for `ttl`. Whether it could be.
-    pub(super) async fn save(&self, store: &Store, record: &str, ttl: std::time::Duration) -> bool {
+    pub(super) async fn save(&self, shelf: &Shelf, record: &str, ttl: std::time::Duration) -> bool {
         let Ok(kept) = serde_json::to_vec(self) else { return false };
         if kept.len() > RECORD_BYTES_MAX {
             tracing::warn!(bytes = kept.len(), "what the client does not see of a turn is too long to be kept");
             return false;
         }
-        store.put(&place(record), kept.into(), ttl).await;
+        shelf.put(&place(record), kept.into(), ttl).await;
         true
     }
 
     /// The one that is kept as `record`. It is kept for `ttl` from now on, unless nothing is to be touched.
-    pub(super) async fn load(store: &Store, record: &str, ttl: Option<std::time::Duration>) -> Option<Self> {
+    pub(super) async fn load(shelf: &Shelf, record: &str, ttl: Option<std::time::Duration>) -> Option<Self> {
         let place = place(record);
-        let kept = store.get(&place).await?;
+        let kept = shelf.get(&place).await?;
         let read = serde_json::from_slice(&kept).ok();
         if let Some(ttl) = ttl {
-            store.put(&place, kept, ttl).await;
+            shelf.put(&place, kept, ttl).await;
         }
         read
     }
@@ -127,7 +124,6 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::store;
 
     const MINUTE: Duration = Duration::from_secs(60);
 
@@ -150,36 +146,36 @@ mod tests {
 
     #[tokio::test]
     async fn a_record_is_kept_as_it_was() {
-        let store = Store::new(store::Config { bytes_max: 1 << 20, redis: None });
+        let shelf = Shelf::alone(1 << 20);
         let call = Call { id: "call_1".to_owned(), name: "f".to_owned(), arguments: "{}".to_owned() };
         let calls = vec![(call.clone(), Answer::Hidden("\"r\"".to_owned())), (call, Answer::Client)];
         let record = Record::new(None, "{ \"role\":\"assistant\"}".to_owned(), calls).unwrap();
         let id = new_record();
-        assert!(record.save(&store, &id, MINUTE).await);
-        let read = Record::load(&store, &id, Some(MINUTE)).await.unwrap();
+        assert!(record.save(&shelf, &id, MINUTE).await);
+        let read = Record::load(&shelf, &id, Some(MINUTE)).await.unwrap();
         assert_eq!((read.before.get(), read.assistant.get()), ("[]", "{ \"role\":\"assistant\"}"));
         assert!(matches!(&read.calls[..], [Kept { answer: Answer::Hidden(_), .. }, Kept { id, answer: Answer::Client }] if id == "call_1"));
-        assert!(Record::load(&store, &new_record(), None).await.is_none());
+        assert!(Record::load(&shelf, &new_record(), None).await.is_none());
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_record_that_is_read_lives_on() {
-        let store = Store::new(store::Config { bytes_max: 1 << 20, redis: None });
+        let shelf = Shelf::alone(1 << 20);
         let record = Record::new(None, "{}".to_owned(), Vec::new()).unwrap();
-        record.save(&store, "a", MINUTE).await;
+        record.save(&shelf, "a", MINUTE).await;
         tokio::time::advance(MINUTE / 2).await;
-        assert!(Record::load(&store, "a", Some(MINUTE)).await.is_some());
+        assert!(Record::load(&shelf, "a", Some(MINUTE)).await.is_some());
         tokio::time::advance(MINUTE * 3 / 4).await;
-        assert!(Record::load(&store, "a", None).await.is_some(), "a rehearsal reads it and leaves it");
+        assert!(Record::load(&shelf, "a", None).await.is_some(), "a rehearsal reads it and leaves it");
         tokio::time::advance(MINUTE / 2).await;
-        assert!(Record::load(&store, "a", None).await.is_none());
+        assert!(Record::load(&shelf, "a", None).await.is_none());
     }
 
     #[tokio::test]
     async fn a_record_that_is_too_long_is_not_kept() {
-        let store = Store::new(store::Config { bytes_max: 1 << 30, redis: None });
+        let shelf = Shelf::alone(1 << 30);
         let record = Record::new(None, format!("\"{}\"", "x".repeat(RECORD_BYTES_MAX)), Vec::new()).unwrap();
-        assert!(!record.save(&store, "a", MINUTE).await);
-        assert!(Record::load(&store, "a", None).await.is_none());
+        assert!(!record.save(&shelf, "a", MINUTE).await);
+        assert!(Record::load(&shelf, "a", None).await.is_none());
     }
 }

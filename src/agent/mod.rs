@@ -29,6 +29,7 @@ mod restore;
 mod transcript;
 
 mod session;
+mod shelf;
 
 mod error;
 
@@ -41,6 +42,7 @@ pub use self::config::Config;
 use self::{
     restore::{Reading, Restored},
     session::Session,
+    shelf::Shelf,
 };
 pub use crate::inference::Guardrails;
 use crate::{
@@ -83,6 +85,8 @@ pub struct Job {
     account: Arc<Account>,
     /// Counts what it costs.
     meter: Meter,
+    /// What is kept for them.
+    shelf: Shelf,
     offer: Offer,
     session: Session,
     session_key: String,
@@ -161,6 +165,7 @@ impl Agent {
         }
         let mut job = Job {
             request,
+            shelf: Shelf::new(&self.0.store, &account),
             account,
             meter: Meter::default(),
             offer: Offer::default(),
@@ -183,7 +188,8 @@ impl Agent {
             }
             if attaches && may_call {
                 let (catalog, taken) = (toolbox.catalog().await, job.request.named_tools());
-                job.offer = catalog.offer(Ask { servers: &job.request.servers, taken: &taken, seen: &job.session.seen });
+                let access = &job.account.tools;
+                job.offer = catalog.offer(Ask { servers: &job.request.servers, access, taken: &taken, seen: &job.session.seen });
                 drop(taken);
                 job.session.offered(&job.offer);
                 attach(&mut job.request, &job.offer);
@@ -205,7 +211,7 @@ impl Agent {
         let request = &mut job.request;
         let ttl = (!request.dry_run).then_some(self.0.config.session_ttl);
         let reading = Reading { ttl, may_call: attaches && request.choices == 1, servers: &request.servers };
-        let Some(restored) = restore::restore(&self.0.store, &request.messages, reading).await else { return };
+        let Some(restored) = restore::restore(&job.shelf, &request.messages, reading).await else { return };
         (job.is_restored, job.is_lost) = (true, restored.is_lost);
         if restored.is_lost {
             tracing::warn!(request_id = request.id, "the hidden part of a conversation is lost: it goes on with what is visible");
@@ -220,7 +226,7 @@ impl Agent {
     /// Puts what is remembered of the conversation into `job`.
     async fn recall(&self, job: &mut Job) {
         job.session_key = session::key(&job.request);
-        job.session = Session::load(&self.0.store, &job.session_key).await;
+        job.session = Session::load(&job.shelf, &job.session_key).await;
     }
 
     /// Starts a run. Nothing is sent before the stream is polled. A request that there is nothing to guard about is run without guardrails.

@@ -5,7 +5,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::{chat::Request, store::Store, tools::Offer};
+use super::shelf::Shelf;
+use crate::{chat::Request, tools::Offer};
 
 /// The memory of one conversation.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,14 +35,14 @@ pub(super) fn key(request: &Request) -> String {
 
 impl Session {
     /// What is known of the conversation `key`.
-    pub(super) async fn load(store: &Store, key: &str) -> Self {
-        let kept = store.get(&place(key)).await;
+    pub(super) async fn load(shelf: &Shelf, key: &str) -> Self {
+        let kept = shelf.get(&place(key)).await;
         kept.and_then(|kept| serde_json::from_slice(&kept).ok()).unwrap_or_default()
     }
 
     /// Remembers it for `ttl`. One that is as it was is saved again only when half of its time is over: most requests change nothing, and
     /// a store may be far away.
-    pub(super) async fn save(&mut self, store: &Store, key: &str, ttl: Duration) {
+    pub(super) async fn save(&mut self, shelf: &Shelf, key: &str, ttl: Duration) {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_secs());
         if !self.is_changed && now.saturating_sub(self.saved) < ttl.as_secs() / 2 {
             return;
@@ -49,7 +50,7 @@ impl Session {
         (self.saved, self.is_changed) = (now, false);
         // Lists of strings always serialise.
         let Ok(kept) = serde_json::to_vec(self) else { return };
-        store.put(&place(key), kept.into(), ttl).await;
+        shelf.put(&place(key), kept.into(), ttl).await;
     }
 
     /// Notes which tools it is offered now.
@@ -75,17 +76,16 @@ fn place(key: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store;
 
     const HOUR: Duration = Duration::from_secs(3600);
 
     #[tokio::test]
     async fn the_newest_server_comes_first() {
-        let store = Store::new(store::Config { bytes_max: 1 << 20, redis: None });
+        let shelf = Shelf::alone(1 << 20);
         let mut session = Session::default();
         ["a", "b", "a"].iter().for_each(|server| session.served_by(server));
-        session.save(&store, "k", HOUR).await;
-        let read = Session::load(&store, "k").await;
+        session.save(&shelf, "k", HOUR).await;
+        let read = Session::load(&shelf, "k").await;
         assert_eq!(read.servers, ["a", "b"]);
     }
 
@@ -101,18 +101,18 @@ mod tests {
 
     #[tokio::test]
     async fn what_did_not_change_is_not_saved_again() {
-        let store = Store::new(store::Config { bytes_max: 1 << 20, redis: None });
+        let shelf = Shelf::alone(1 << 20);
         let mut session = Session::default();
         session.served_by("a");
-        session.save(&store, "k", HOUR).await;
-        store.take("session:k").await;
+        session.save(&shelf, "k", HOUR).await;
+        shelf.take("session:k").await;
         session.served_by("a");
         session.offered(&Offer::default());
-        session.save(&store, "k", HOUR).await;
-        assert!(store.get("session:k").await.is_none());
-        session.save(&store, "k", Duration::ZERO).await;
+        session.save(&shelf, "k", HOUR).await;
+        assert!(shelf.get("session:k").await.is_none());
+        session.save(&shelf, "k", Duration::ZERO).await;
         session.served_by("b");
-        session.save(&store, "k", HOUR).await;
-        assert!(store.get("session:k").await.is_some());
+        session.save(&shelf, "k", HOUR).await;
+        assert!(shelf.get("session:k").await.is_some());
     }
 }

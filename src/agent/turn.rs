@@ -275,6 +275,7 @@ fn is_said(event: &Event) -> bool {
 mod tests {
     use super::*;
     use crate::{
+        budget::access::Access,
         chat::{Servers, Tool},
         tools::{
             Ask, Snapshot,
@@ -293,7 +294,7 @@ mod tests {
             annotations: Annotations::default(),
         };
         let snapshot = Snapshot::new(vec![(Arc::new(definition), Policy::Allow)], Vec::new());
-        let offer = snapshot.offer(Ask { servers: &Servers::Attached, taken: &[], seen: &[] });
+        let offer = snapshot.offer(Ask { servers: &Servers::Attached, access: &Access::default(), taken: &[], seen: &[] });
         let request = Request { tools: vec![tool("theirs"), tool("own")], tools_json: "[1,2]".into(), ..Request::default() };
         let owners = Owners { offer: Arc::new(offer), request: Arc::new(request) };
         Turn::new(owners, shown, Terms { keeps_reasoning: true, marks: true })

@@ -22,6 +22,7 @@ use super::{
     turn::{Owner, Owners, Shown, Terms, Turn},
 };
 use crate::{
+    budget::Account,
     chat::{Call, CallRecord, Event, Report, Request, ToolChoice, Usage, call::NO_SERVER, cost::Cost, report::Guardrail},
     inference::{self, Guardrails, Watch},
     tools::{Entry, Offer, Proposal, Toolbox, execute, selector::Rule},
@@ -31,6 +32,7 @@ use crate::{
 /// What is carried from one turn to the next.
 pub(super) struct Turns {
     caller: Caller,
+    account: Arc<Account>,
     request: Arc<Request>,
     guardrails: Guardrails,
     offer: Arc<Offer>,
@@ -64,14 +66,15 @@ const IS_TOO_LONG: &str = "What toolgate did behind this answer is too long to b
 
 impl Turns {
     pub(super) fn new(agent: Arc<Parts>, toolbox: Arc<Toolbox>, job: Job, guardrails: Guardrails) -> Self {
-        let Job { request, account, meter, offer, session, session_key, restored, is_lost, absent, .. } = job;
+        let Job { request, account, shelf, meter, offer, session, session_key, restored, is_lost, absent, .. } = job;
         let clients_tools = request.tools.iter().map(|tool| tool.name.clone()).filter(|name| offer.find(name).is_none()).collect();
         let run = trace::Run { clients_tools: Some(clients_tools), ..trace::Run::new(&request, &session_key, &account.key) };
         let notes = is_lost.then(|| IS_LOST.to_owned()).into_iter().chain(absent).collect();
         Self {
             limits: Limits::new(agent.config, meter.deadline()),
             report: Report { is_plan: request.dry_run, notes, ..Report::default() },
-            caller: Caller { agent, toolbox, run: Arc::new(run), meter },
+            caller: Caller { agent, toolbox, run: Arc::new(run), meter, shelf },
+            account,
             request: Arc::new(request),
             guardrails,
             offer: Arc::new(offer),
@@ -268,6 +271,7 @@ impl Turns {
             call_id: call_id.to_owned(),
             meter: self.caller.meter.clone(),
             cost: Cost::default(),
+            account: Arc::clone(&self.account),
             was_corrected: self.corrected.contains(&entry.name),
             entry,
             arguments,
@@ -333,7 +337,7 @@ impl Turns {
         if let Some(id) = turn.record() {
             if self.keep(&turn, id, answers).await {
                 for id in ids {
-                    approval::open(&agent.store, &id, agent.config.session_ttl).await;
+                    approval::open(&self.caller.shelf, &id, agent.config.session_ttl).await;
                 }
             } else {
                 // What could not be made when it is approved is not asked about.
@@ -354,7 +358,7 @@ impl Turns {
         let calls: Vec<Call> = turn.calls.iter().map(|(call, _)| call.clone()).collect();
         let assistant = transcript::assistant(&turn.content, &turn.reasoning, &calls);
         match Record::new(self.transcript.as_ref(), assistant, answers) {
-            Some(record) => record.save(&agent.store, id, agent.config.session_ttl).await,
+            Some(record) => record.save(&self.caller.shelf, id, agent.config.session_ttl).await,
             None => false,
         }
     }
@@ -364,7 +368,7 @@ impl Turns {
         let agent = &self.caller.agent;
         // Without tools there is nothing to remember, and no key for it.
         if !self.request.dry_run && !self.session_key.is_empty() {
-            self.session.save(&agent.store, &self.session_key, agent.config.session_ttl).await;
+            self.session.save(&self.caller.shelf, &self.session_key, agent.config.session_ttl).await;
         }
     }
 

@@ -1,5 +1,7 @@
 //! Which models and tools may be used at all.
 
+use std::sync::Arc;
+
 use crate::glob;
 
 /// A tool as the rules see it.
@@ -81,13 +83,21 @@ pub struct Access {
     pub allow: Vec<Pattern>,
     /// Those that may not, whatever else is said.
     pub deny: Vec<Pattern>,
+    /// What anybody may use, which is no more here.
+    pub within: Option<Arc<Access>>,
 }
 
 impl Access {
+    /// Whether all tools may be used.
+    pub fn is_open(&self) -> bool {
+        self.allow.is_empty() && self.deny.is_empty() && self.within.as_ref().is_none_or(|within| within.is_open())
+    }
+
     /// Whether `tool` may be used.
     pub fn allows(&self, tool: &Tool<'_>) -> bool {
         let is_among = |patterns: &[Pattern]| patterns.iter().any(|pattern| pattern.matches(tool));
-        (self.allow.is_empty() || is_among(&self.allow)) && !is_among(&self.deny)
+        let may_anybody = || self.within.as_ref().is_none_or(|within| within.allows(tool));
+        (self.allow.is_empty() || is_among(&self.allow)) && !is_among(&self.deny) && may_anybody()
     }
 }
 
@@ -102,7 +112,7 @@ mod tests {
         let write = Tool { name: "write", is_read_only: false, ..read };
         let patterns = |texts: &[&str]| texts.iter().map(|text| Pattern::parse(text).unwrap()).collect();
         let check = |allow: &[&str], deny: &[&str], expected: (bool, bool)| {
-            let access = Access { allow: patterns(allow), deny: patterns(deny) };
+            let access = Access { allow: patterns(allow), deny: patterns(deny), within: None };
             assert_eq!((access.allows(&read), access.allows(&write)), expected, "{allow:?} {deny:?}");
         };
         check(&[], &[], (true, true));
@@ -110,6 +120,10 @@ mod tests {
         check(&["@read_only"], &[], (true, false));
         check(&["web.*"], &[], (false, false));
         check(&["fs.read"], &["*"], (false, false));
+        let within = |allow: &[&str]| Some(Arc::new(Access { allow: patterns(allow), ..Access::default() }));
+        let both = Access { allow: patterns(&["fs.*"]), within: within(&["@read_only"]), ..Access::default() };
+        assert_eq!((both.allows(&read), both.allows(&write), both.is_open()), (true, false, false));
+        assert!(Access { within: within(&[]), ..Access::default() }.is_open());
         assert_eq!(Pattern::parse("@harmless"), None);
         assert_eq!((read.kind(), write.kind()), ("tool.read", "tool.destructive"));
     }

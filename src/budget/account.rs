@@ -35,6 +35,11 @@ impl Account {
         }
     }
 
+    /// What it owns is kept apart by this name: that of the key and of whom it stands for. `None` for those who needed no key.
+    pub fn owner(&self) -> Option<String> {
+        (!self.key.is_empty()).then(|| format!("{}#{}", self.key, self.subject.scopes().pop().unwrap_or_default()))
+    }
+
     /// Whether `model` may be asked for.
     pub fn allows_model(&self, model: &str) -> bool {
         self.models.is_empty() || self.models.iter().any(|pattern| glob::matches(pattern, model))

@@ -7,23 +7,28 @@
 pub mod access;
 pub mod account;
 pub mod amount;
+pub mod change;
 pub mod cycles;
 pub mod denial;
 pub mod estimate;
 mod gate;
 pub mod journal;
+pub mod keys;
 pub mod ledger;
 mod meter;
 mod pass;
 pub mod policy;
 pub mod price;
+pub mod statement;
 pub mod store;
 pub mod subject;
 
 pub use self::account::Account;
 pub use self::amount::{Amount, Unit};
+pub use self::change::Change;
 pub use self::denial::Denial;
 pub use self::gate::Gate;
+pub use self::keys::Keys;
 pub use self::ledger::Ledger;
 pub use self::meter::{Ask, Meter};
 pub use self::pass::Pass;

@@ -98,11 +98,16 @@ impl Limit {
         let is_tool = |pattern: &String| action.kind != MODEL && glob::matches(pattern, &action.name);
         self.tool.as_ref().is_none_or(is_tool)
             && self.kind.as_ref().is_none_or(|pattern| glob::matches(pattern, &action.kind))
-            && match &self.who {
-                Who::Everyone | Who::EachKey | Who::EachSession => true,
-                Who::Key(name) => *name == account.key,
-                Who::Scope(path) => account.subject.scopes().contains(path),
-            }
+            && self.is_for(account)
+    }
+
+    /// Whether it counts anything of `account`.
+    pub fn is_for(&self, account: &Account) -> bool {
+        match &self.who {
+            Who::Everyone | Who::EachKey | Who::EachSession => true,
+            Who::Key(name) => *name == account.key,
+            Who::Scope(path) => account.subject.scopes().contains(path),
+        }
     }
 
     /// The budget in which it counts `action` of `account` at `now`. Limits that differ in their amount only share one.

@@ -30,12 +30,16 @@ pub enum Kind {
     TooLarge,
     /// The body did not arrive in time.
     Slow,
+    /// It is not known who asks.
+    Unauthorized,
     /// Whoever asks may not have this done.
     Forbidden,
     /// Whoever asks has nothing left to have it done with.
     Spent,
     /// There is nothing at this path.
     NotFound,
+    /// Things are not such that it could be done.
+    Conflict,
     /// The path takes only these methods.
     Method(&'static str),
     /// The backend answered with this error status.

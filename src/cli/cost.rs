@@ -11,12 +11,17 @@ use anyhow::{Context, bail};
 use chrono::Utc;
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::{EXIT_CONFIGURATION, Settings, runtime, with_config};
+use super::{
+    EXIT_CONFIGURATION, Settings,
+    running::{self, Running},
+    runtime, with_config,
+};
 use crate::{
     app,
     budget::ledger::Entry,
-    config::{Config, budget::Books},
+    config::{Config, budget::Books, env},
     report::{self, By, Call, Comparison, Counted, Ledger, MARGIN_MS, Page, Range, Source, Terms},
+    secret::Secret,
     trace::Sink,
 };
 
@@ -43,6 +48,9 @@ pub(super) struct Cost {
     /// Write JSON
     #[arg(long)]
     json: bool,
+    /// The key of an administrator, where a toolgate that runs has the books [env: TOOLGATE_ADMIN_KEY]
+    #[arg(long)]
+    key: Option<String>,
     /// A trace to read in the place of the configured one; `-` is standard input
     #[arg(long, value_name = "FILE")]
     trace: Vec<PathBuf>,
@@ -105,7 +113,7 @@ impl Cost {
             Group::Tool => By::Tool,
         };
         let terms = Terms { range, by, executed_only: self.executed_only };
-        let (books, ledger, is_unread) = match books(config, range.widened(MARGIN_MS))? {
+        let (books, ledger, is_unread) = match books(config, self.key.clone(), range.widened(MARGIN_MS))? {
             Known::Entries(entries, place) => (Some(entries.into_iter().map(Call::from).collect()), Ledger::At(place), false),
             Known::Absent(why) => (None, Ledger::None(why), false),
             Known::Unread(why) => (None, Ledger::None(why), true),
@@ -170,8 +178,13 @@ impl Traces {
     }
 }
 
-/// The lines of the books in `range`.
-fn books(config: &Config, range: Range) -> anyhow::Result<Known> {
+/// The lines of the books in `range`: of those that can be opened, else of those of the toolgate that runs, which is shown `key`.
+fn books(config: &Config, key: Option<String>, range: Range) -> anyhow::Result<Known> {
+    let runtime = runtime()?;
+    let of_running = |why: &str| {
+        let known = runtime.block_on(of_running(config, running::key(key, &env::Process), range));
+        known.unwrap_or_else(|| Known::Unread(format!("it cannot be read: {why}")))
+    };
     let place = match &config.budget.books {
         Books::Off => return Ok(Known::Absent("none is configured (budget.store)".to_owned())),
         Books::Memory => return Ok(of_running("it is in the memory of the toolgate that runs (budget.store)")),
@@ -179,7 +192,6 @@ fn books(config: &Config, range: Range) -> anyhow::Result<Known> {
         Books::File { path, .. } => path.display().to_string(),
         Books::Redis => "redis".to_owned(),
     };
-    let runtime = runtime()?;
     let reading = async {
         match app::books(config) {
             Ok(Some(store)) => Ok(store.entries(range.since_ms, range.until_ms).await?),
@@ -193,7 +205,12 @@ fn books(config: &Config, range: Range) -> anyhow::Result<Known> {
     })
 }
 
-/// The lines of books that only the toolgate which runs can read, for the reason `why`.
-fn of_running(why: &str) -> Known {
-    Known::Unread(format!("it cannot be read: {why}"))
+/// The lines of the books of the toolgate that runs, if one does.
+async fn of_running(config: &Config, key: Option<Secret>, range: Range) -> Option<Known> {
+    let entries = async {
+        let Some(running) = Running::find(config, key).await? else { return Ok(None) };
+        let entries = running.entries(range.since_ms, range.until_ms).await?;
+        Ok(Some(Known::Entries(entries, format!("the toolgate at {}", running.address()))))
+    };
+    entries.await.unwrap_or_else(|error: anyhow::Error| Some(Known::Unread(format!("{error:#}"))))
 }

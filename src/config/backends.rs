@@ -157,7 +157,7 @@ fn check_names(keys: &mut Keys<'_>, tables: &[String], backends: &[backend::Conf
     }
 }
 
-fn name(name: String) -> Result<String, String> {
+pub(super) fn name(name: String) -> Result<String, String> {
     let is_plain = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
     if is_plain { Ok(name) } else { Err("must be made of letters, digits, `-`, `_` and `.`".to_owned()) }
 }

@@ -5,16 +5,13 @@ use std::{path::PathBuf, time::Duration};
 use toml::Value;
 
 use super::{keys::Keys, units};
-use crate::{
-    budget::{
-        Amount, Policy, Subject, Unit,
-        access::{Access, Pattern},
-        amount::{AMOUNT_MAX, USD},
-        ledger::Overage,
-        policy::{Ceilings, Limit, Who, Window},
-        price::{ModelPrice, Prices, ToolPrice},
-    },
-    chat::cost::microcents,
+use crate::budget::{
+    Amount, Policy, Subject,
+    access::{Access, Pattern},
+    amount::{USD, dollars},
+    ledger::Overage,
+    policy::{Ceilings, Limit, Who, Window},
+    price::{ModelPrice, Prices, ToolPrice},
 };
 
 /// What may be spent, and where the books are kept.
@@ -79,6 +76,7 @@ pub(super) fn resolve(keys: &mut Keys<'_>) -> Config {
         access: Access {
             allow: keys.take("budget.allow_tools", Vec::new(), patterns),
             deny: keys.take("budget.deny_tools", Vec::new(), patterns),
+            within: None,
         },
         overage: keys.take("budget.overage", Overage::AllowIfAvailable, |value| {
             let words = [
@@ -184,22 +182,9 @@ fn money(value: &Value) -> Result<u64, String> {
     dollars(&typed).ok_or_else(expected)
 }
 
-fn dollars(typed: &str) -> Option<u64> {
-    microcents(&serde_json::from_str(typed).ok()?).filter(|amount| *amount <= AMOUNT_MAX)
-}
-
 fn amount(value: &Value) -> Result<Amount, String> {
     let expected = || "must be a number and what it counts, such as \"5 USD\", \"100000 tokens\", \"20 calls\" or \"10 risk\"".to_owned();
-    let text = units::text(value)?;
-    let (number, unit) = text.trim().split_once(' ').ok_or_else(expected)?;
-    let whole = || number.parse().ok().filter(|number| *number <= AMOUNT_MAX).ok_or_else(expected);
-    Ok(match unit.trim() {
-        "USD" | "usd" => Amount::new(Unit::UsdMicrocents, dollars(number).ok_or_else(expected)?),
-        "tokens" | "token" => Amount::new(Unit::Tokens, whole()?),
-        "calls" | "call" => Amount::new(Unit::Credits, whole()?),
-        "risk" => Amount::new(Unit::RiskPoints, whole()?),
-        _ => return Err(expected()),
-    })
+    Amount::parse(&units::text(value)?).ok_or_else(expected)
 }
 
 /// Patterns of tools.
@@ -216,7 +201,7 @@ mod tests {
     use std::collections::HashMap;
 
     use super::*;
-    use crate::config::from_text;
+    use crate::{budget::Unit, config::from_text};
 
     fn resolved(file: &str) -> Result<Config, Vec<String>> {
         let (config, problems) = from_text(file, &HashMap::<String, String>::new());

@@ -3,6 +3,7 @@
 //! What was typed is a table of values with their source ([`keys`]); what the program needs are the modules' own `Config` types, made
 //! in [`resolve`]. Every problem is reported in one go, with its path in the file.
 
+pub mod access_keys;
 mod backends;
 pub mod budget;
 pub mod env;

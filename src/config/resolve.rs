@@ -11,7 +11,7 @@ use std::{
 use toml::{Table, Value};
 
 use super::{
-    backends, budget,
+    access_keys, backends, budget,
     env::Env,
     keys::{Keys, Problem},
     mcp,
@@ -39,6 +39,8 @@ pub struct Typed {
 pub struct Config {
     /// The edge.
     pub server: server::Config,
+    /// The keys that clients show.
+    pub keys: crate::budget::Keys,
     /// The model servers and the models that clients ask them for.
     pub backends: router::Config,
     /// The connections to them.
@@ -117,8 +119,10 @@ const SECOND: Duration = Duration::from_secs(1);
 
 fn resolve(keys: &mut Keys<'_>, search: Search<'_>) -> Config {
     let servers_file = mcp_servers::read(keys, search);
+    let server = server(keys);
     Config {
-        server: server(keys),
+        keys: access_keys::resolve(keys, server.listen),
+        server,
         backends: backends::resolve(keys),
         upstream: upstream::Config {
             // A host that does not answer within this on a local network is gone.

@@ -1,5 +1,7 @@
 //! Request bodies, bounded in size and time.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::{
@@ -23,6 +25,18 @@ pub(super) async fn collect(incoming: Incoming, config: &Config) -> Result<Bytes
         }
     }
 }
+
+/// Throws away what comes of `incoming` for a moment: a client that is still sending when the connection is closed may never read its answer.
+pub(super) async fn discard(incoming: Incoming) {
+    let mut body = Limited::new(incoming, DISCARDED_BYTES_MAX);
+    // Whatever has come by then, the connection ends.
+    let _ = tokio::time::timeout(DISCARDING_MAX, async { while let Some(Ok(_)) = body.frame().await {} }).await;
+}
+
+/// What most requests are shorter than.
+const DISCARDED_BYTES_MAX: usize = 1 << 20;
+/// Longer than what is on its way needs, shorter than anybody would wait.
+const DISCARDING_MAX: Duration = Duration::from_millis(500);
 
 /// `incoming` with the limit on it. Fails at once when its declared length exceeds it.
 pub(super) fn limited(incoming: Incoming, config: &Config) -> Result<Limited<Incoming>, Problem> {

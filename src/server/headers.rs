@@ -45,6 +45,13 @@ pub(super) fn credential(headers: &HeaderMap) -> Option<Secret> {
     text(AUTHORIZATION).map(Secret::new).or_else(|| text(API_KEY).map(|key| Secret::new(&format!("Bearer {key}"))))
 }
 
+/// What may be a key of toolgate's own, wherever clients send one.
+pub(super) fn shown_keys(headers: &HeaderMap) -> impl Iterator<Item = &str> {
+    let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok()).map(str::trim);
+    let bearer = text(AUTHORIZATION).and_then(|value| value.split_once(' ')).filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+    [bearer.map(|(_, key)| key.trim()), text(API_KEY)].into_iter().flatten().filter(|key| !key.is_empty())
+}
+
 /// Whether the answer shall tell what the guardrails did.
 pub(super) fn explain(headers: &HeaderMap) -> bool {
     headers.get(EXPLAIN).is_some_and(|value| matches!(value.as_bytes(), b"1" | b"true"))

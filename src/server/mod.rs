@@ -3,12 +3,14 @@
 //! One task per connection. The response body is the run: dropping it, as hyper does when the client leaves, cancels everything
 //! below it.
 
+mod auth;
 mod body;
 mod connection;
 mod error;
 mod headers;
 mod listener;
 mod origin;
+mod query;
 mod reply;
 mod router;
 mod routes;
@@ -16,7 +18,13 @@ mod routes;
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 pub use self::listener::serve;
-use crate::{agent::Agent, backend::Router, budget::Gate, resilience::tasks::Tasks, tools::Toolbox};
+use crate::{
+    agent::Agent,
+    backend::Router,
+    budget::{Gate, Keys},
+    resilience::tasks::Tasks,
+    tools::Toolbox,
+};
 
 /// The settings of the edge.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,6 +51,8 @@ pub struct Config {
 pub struct State {
     /// Its settings.
     pub config: Config,
+    /// Whom it answers.
+    pub keys: Keys,
     /// Runs guarded requests.
     pub agent: Agent,
     /// Takes the requests that are passed on.

@@ -24,13 +24,18 @@ pub(super) fn check(headers: &HeaderMap, allowed: &[String]) -> Result<(), Probl
     if is_harmless(origin) || allowed.iter().any(|known| known.eq_ignore_ascii_case(origin)) {
         return Ok(());
     }
-    let message = format!("Pages of {origin} may not have tools run here: see `mcp.allowed_origins`.");
+    let message = format!("Pages of {origin} may not have anything done here: see `mcp.allowed_origins`.");
     Err(Problem::new(Kind::Forbidden, message).with_code("origin_not_allowed"))
 }
 
 /// Fails when what `state` tells of MCP servers is for this machine only, and is asked for by a name that is not this machine's.
 pub(super) fn check_reader(headers: &HeaderMap, state: &State) -> Result<(), Problem> {
-    if state.toolbox.is_none() || !state.config.listen.ip().is_loopback() {
+    if state.toolbox.is_none() { Ok(()) } else { check_reader_here(headers, state) }
+}
+
+/// Fails when toolgate is for this machine only, and is asked by a name that is not this machine's.
+pub(super) fn check_reader_here(headers: &HeaderMap, state: &State) -> Result<(), Problem> {
+    if !state.config.listen.ip().is_loopback() {
         return Ok(());
     }
     check_host(headers, &state.config.origins)

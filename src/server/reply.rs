@@ -8,7 +8,7 @@ use http_body_util::{BodyExt, Full, StreamBody, combinators::UnsyncBoxBody};
 use hyper::{
     Response, StatusCode,
     body::{Body as HttpBody, Frame},
-    header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, RETRY_AFTER},
+    header::{ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE},
 };
 
 use super::{error, headers};
@@ -68,6 +68,11 @@ pub(super) fn problem(problem: &Problem, dialect: &dyn Dialect, id: Option<&Head
     }
     if let Kind::Method(allowed) = problem.kind {
         response.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
+    }
+    if problem.kind == Kind::Unauthorized {
+        response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        // There may be a body on it that nobody has read.
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
     response
 }

@@ -2,7 +2,11 @@
 
 use hyper::{Method, Request, Response, body::Incoming};
 
-use super::{State, body, origin, reply, routes};
+use super::{
+    State,
+    auth::{self, Caller},
+    body, origin, reply, routes,
+};
 use crate::{
     api::{Dialect, anthropic::Messages, openai::ChatCompletions, responses::Responses, session::Session},
     chat::{Problem, problem::Kind},
@@ -33,23 +37,38 @@ const RESPONSES: [&str; 2] = ["/v1/responses", "/responses"];
 const CHAT: &str = "/chat";
 const CHAT_STREAM: &str = "/chat/stream";
 
+/// Where budgets are seen and changed.
+const BUDGET: &str = "/budget";
+
 /// Answers `request`, or says why not.
 pub(super) async fn route(state: &State, request: Request<Incoming>) -> Result<Response<reply::Body>, Problem> {
+    match auth::identify(&state.keys, &request) {
+        Ok(caller) => answer(state, request, caller).await,
+        Err(problem) => {
+            auth::turn_away(request).await;
+            Err(problem)
+        }
+    }
+}
+
+async fn answer(state: &State, request: Request<Incoming>, caller: Caller) -> Result<Response<reply::Body>, Problem> {
     let get = request.method() == Method::GET || request.method() == Method::HEAD;
     match request.uri().path() {
         "/v1/chat/completions" | "/chat/completions" if request.method() == Method::POST => {
-            routes::chat::complete(state, &ChatCompletions, request).await
+            routes::chat::complete(state, &ChatCompletions, request, caller).await
         }
         "/v1/chat/completions" | "/chat/completions" => Err(wrong_method("POST")),
-        MESSAGES if request.method() == Method::POST => routes::chat::complete(state, &Messages, request).await,
-        COUNT_TOKENS if request.method() == Method::POST => routes::count_tokens::count(state, request).await,
+        MESSAGES if request.method() == Method::POST => routes::chat::complete(state, &Messages, request, caller).await,
+        COUNT_TOKENS if request.method() == Method::POST => routes::count_tokens::count(state, request, caller).await,
         MESSAGES | COUNT_TOKENS => Err(wrong_method("POST")),
-        path if path.starts_with("/v1/messages/") => Err(nothing_at(&request, path)),
-        path if RESPONSES.contains(&path) && request.method() == Method::POST => routes::chat::complete(state, &Responses, request).await,
+        path if path.starts_with("/v1/messages/") => Err(nothing_at(request.method(), path)),
+        path if RESPONSES.contains(&path) && request.method() == Method::POST => {
+            routes::chat::complete(state, &Responses, request, caller).await
+        }
         path if RESPONSES.contains(&path) => Err(wrong_method("POST")),
         CHAT | CHAT_STREAM if request.method() == Method::POST => {
             let stream = request.uri().path() == CHAT_STREAM;
-            routes::chat::complete(state, &Session { stream }, request).await
+            routes::chat::complete(state, &Session { stream }, request, caller).await
         }
         CHAT | CHAT_STREAM => Err(wrong_method("POST")),
         path if is_below(path, &RESPONSES) => {
@@ -62,35 +81,36 @@ pub(super) async fn route(state: &State, request: Request<Incoming>) -> Result<R
         path @ ("/health" | "/health/ready" | "/tools" | "/metrics") if get => {
             origin::check_reader(request.headers(), state)?;
             match path {
-                "/tools" => routes::tools::list(state, request.uri().query()),
+                "/tools" => routes::tools::list(state, request.uri().query(), &caller.account),
                 "/metrics" => Ok(routes::metrics::show(state)),
-                _ => Ok(routes::health::ready(state).await),
+                _ => Ok(routes::health::ready(state, caller.is_stranger).await),
             }
         }
-        "/models" | "/v1/models" if get => routes::models::list(state, request).await,
+        "/models" | "/v1/models" if get => routes::models::list(state, request, caller).await,
         path @ ("/props" | "/slots") if get => {
             let path = path.to_owned();
-            routes::forward::to(state, request, &path).await
+            routes::forward::to(state, request, (&path, caller)).await
         }
         "/health" | "/health/ready" | "/health/live" | "/models" | "/props" | "/slots" | "/tools" | "/metrics" => {
             Err(wrong_method("GET, HEAD"))
         }
         path if path.starts_with("/v1/models/") => {
             let name = path.trim_start_matches("/v1/models/").to_owned();
-            routes::models::one(state, request, &name).await
+            routes::models::one(state, request, (&name, caller)).await
         }
         path if path.starts_with("/v1/") => {
             let path = path.to_owned();
-            routes::forward::to(state, request, &path).await
+            routes::forward::to(state, request, (&path, caller)).await
         }
-        path => Err(nothing_at(&request, path)),
+        path if is_below(path, &[BUDGET]) => routes::budget::answer(state, request, caller).await,
+        path => Err(nothing_at(request.method(), path)),
     }
 }
 
-fn nothing_at(request: &Request<Incoming>, path: &str) -> Problem {
-    Problem::new(Kind::NotFound, format!("There is nothing at {} {path}.", request.method())).with_code("unknown_url")
+pub(super) fn nothing_at(method: &Method, path: &str) -> Problem {
+    Problem::new(Kind::NotFound, format!("There is nothing at {method} {path}.")).with_code("unknown_url")
 }
 
-fn wrong_method(allowed: &'static str) -> Problem {
+pub(super) fn wrong_method(allowed: &'static str) -> Problem {
     Problem::new(Kind::Method(allowed), format!("This path takes {allowed}.")).with_code("method_not_allowed")
 }

@@ -1,14 +1,14 @@
 //! Small values that outlive a request and that replicas share: by key, each with a time after which it is forgotten.
 
 mod memory;
-mod redis;
+mod remote;
 
 use std::time::Duration;
 
 use bytes::Bytes;
 
-pub use self::redis::{Config as Redis, Invalid};
-use self::{memory::Memory, redis::Remote};
+use self::{memory::Memory, remote::Remote};
+pub use crate::redis::{Config as Redis, Invalid};
 
 /// Where the values are.
 #[derive(Debug, Clone, PartialEq, Eq)]

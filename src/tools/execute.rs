@@ -1,6 +1,6 @@
 //! One call from its choice to its result, in one order:
 //!
-//! 1. selection: which server serves it;
+//! 1. selection: which server serves it, among those whose tools the account may use;
 //! 2. policy: whether it may be called at all, and whether the client is asked first;
 //! 3. schema: whether that server's own schema accepts the arguments, before anybody is asked to approve what could not be called;
 //! 4. dry run: nothing below happens, and the model reads what would have, as far as it can be told without asking anybody;
@@ -32,7 +32,7 @@ use super::{
 };
 pub use crate::chat::canonical::arguments_hash;
 use crate::{
-    budget::{Meter, Pass},
+    budget::{Account, Meter, Pass},
     chat::{CallRecord, call::NO_SERVER, cost::Cost},
     resilience::breaker::Phase,
 };
@@ -48,6 +48,8 @@ pub struct Proposal {
     pub meter: Meter,
     /// What it came to.
     pub cost: Cost,
+    /// On whose account it is made.
+    pub account: Arc<Account>,
     /// The tool that the model called.
     pub entry: Entry,
     /// Its arguments.
@@ -113,7 +115,12 @@ impl Toolbox {
             definition: Arc::clone(definition),
             is_up: self.server(&definition.server).is_some_and(|server| server.is_up()),
         };
-        let candidates: Vec<Candidate> = proposal.entry.candidates.iter().map(candidate).collect();
+        // What was offered is looked at again: a call that was approved was not offered just now.
+        let may_use = |definition: &&Arc<Definition>| proposal.account.tools.allows(&definition.for_rules());
+        let candidates: Vec<Candidate> = proposal.entry.candidates.iter().filter(may_use).map(candidate).collect();
+        if candidates.is_empty() && !proposal.entry.candidates.is_empty() {
+            return Err(refused(&record(&proposal, None), format!("Not called: {} may not be used here.", proposal.entry.name)));
+        }
         let arguments = Value::Object(proposal.arguments.clone());
         let question = Question { message: &proposal.message, arguments: &arguments, recent: &proposal.recent };
         let Some(selection) = self.selector.select(question, &candidates).await else {

@@ -17,6 +17,11 @@ mod requests;
 
 mod identity;
 
+mod keys;
+
+mod budget_command;
+mod budget_routes;
+
 mod backends;
 mod models;
 

@@ -3,6 +3,7 @@
 #
 #   BACKEND_URL      a backend that runs already; without it a llama-server with a small model is fetched and started
 #   TOOLGATE_LISTEN  where to listen, 127.0.0.1:8081 by default
+#   TOOLGATE_API_KEY a key that clients need; without one toolgate listens on loopback only
 #   TOOLGATE_BIN     the toolgate binary, target/release/toolgate by default
 #   ONCE=1           stop after the answer
 set -euo pipefail
@@ -12,6 +13,9 @@ toolgate=${TOOLGATE_BIN:-$here/../../target/release/toolgate}
 export TOOLGATE_LISTEN=${TOOLGATE_LISTEN:-127.0.0.1:8081}
 # shellcheck source-path=SCRIPTDIR
 . "$here/processes.sh"
+
+key=()
+[ -z "${TOOLGATE_API_KEY:-}" ] || key=(--header "authorization: Bearer $TOOLGATE_API_KEY")
 
 # Prints the address that a client on this machine uses, and fails where toolgate could not listen.
 client_address() {
@@ -41,7 +45,7 @@ start_backend() {
 
 ask() { # ask URL
   local model question
-  model=$(curl --silent --max-time 5 "$1/v1/models" |
+  model=$(curl --silent --max-time 5 "${key[@]}" "$1/v1/models" |
     python3 -c 'import json, sys; print(json.load(sys.stdin)["data"][0]["id"])' 2>/dev/null) || model=default
   question=$(python3 - "$model" <<'PYTHON'
 import json, sys
@@ -54,7 +58,7 @@ PYTHON
   )
   say "" "asking: What is the weather in Paris?   (with a tool get_weather, streamed)"
   curl --silent --show-error --no-buffer --max-time 300 --header 'x-toolgate-explain: 1' \
-    --header 'content-type: application/json' --data "$question" "$1/v1/chat/completions" |
+    --header 'content-type: application/json' "${key[@]}" --data "$question" "$1/v1/chat/completions" |
     python3 "$here/show_answer.py" || fail "no get_weather call for Paris came back"
 }
 

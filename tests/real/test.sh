@@ -49,6 +49,27 @@ start_scripted_servers() {
   scripted_url=http://127.0.0.1:$backend_port
   start_toolgate scripted-toolgate "$scripted_url"
   export SCRIPTED_TOOLGATE_URL=$toolgate_url
+  start_toolgate_with_keys
+}
+
+# The same backend, for those who show a key.
+start_toolgate_with_keys() {
+  export KEYS_FULL=tg_full KEYS_NARROW=tg_narrow KEYS_OLD=tg_old
+  cat >"$logs/keys.toml" <<TOML
+[[key]]
+name = "full"
+hash = "$("$TOOLGATE_BIN" key hash <<<"$KEYS_FULL")"
+[[key]]
+name = "narrow"
+hash = "$("$TOOLGATE_BIN" key hash <<<"$KEYS_NARROW")"
+models = ["weather"]
+[[key]]
+name = "old"
+hash = "$("$TOOLGATE_BIN" key hash <<<"$KEYS_OLD")"
+expires = 2020-01-01
+TOML
+  start_toolgate keys-toolgate "$scripted_url" "TOOLGATE_CONFIG=$logs/keys.toml"
+  export KEYS_TOOLGATE_URL=$toolgate_url
 }
 
 # The same backend, with tools of a real MCP server that toolgate runs.
@@ -152,7 +173,7 @@ start_scripted_servers
 if [ -z "$python" ]; then
   skip "no Python with the clients (see above)" "Python clients, scripted answers"
 else
-  python_group "Python clients, scripted answers" scripted-python clients/test_streamed_answers.py clients/test_messages.py clients/test_responses.py
+  python_group "Python clients, scripted answers" scripted-python clients/test_streamed_answers.py clients/test_messages.py clients/test_responses.py clients/test_keys.py
 fi
 if [ -z "$node" ]; then
   skip "no Node.js with the clients (see above)" "Node.js clients, scripted answers"
@@ -181,7 +202,7 @@ if [ -z "$redis" ] || [ -z "$cargo" ]; then
   skip "no redis-server or no cargo (see above)" "real Redis"
 else
   # Its tests are not among those that are counted: cargo writes no report of them.
-  group "real Redis" env REDIS_SERVER="$redis" "$cargo" test --quiet --manifest-path "$tests/../Cargo.toml" --test proxy real_redis -- --ignored
+  group "real Redis" env REDIS_SERVER="$redis" "$cargo" test --quiet --manifest-path "$tests/../Cargo.toml" --lib --test proxy real_redis -- --ignored
 fi
 # Each of these tests starts a scripted backend and a toolgate of its own.
 if [ -z "$python" ] || [ -z "$agents" ]; then

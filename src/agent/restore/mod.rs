@@ -18,11 +18,11 @@ use super::{
     approval::{self, Decision, State, Verdict},
     calls::content,
     continuation::{Answer, Mark, PREFIX, Record},
+    shelf::Shelf,
     transcript::{self, words},
 };
 use crate::{
     chat::Servers,
-    store::Store,
     wire::object::{Object, array, elements, encoded},
 };
 
@@ -62,14 +62,14 @@ impl Reading<'_> {
     }
 }
 
-/// `messages` with what is kept of them in `store`; `None` when they have no part in anything that was kept.
-pub(super) async fn restore(store: &Store, messages: &Bytes, reading: Reading<'_>) -> Option<Restored> {
+/// `messages` with what is kept of them on `shelf`; `None` when they have no part in anything that was kept.
+pub(super) async fn restore(shelf: &Shelf, messages: &Bytes, reading: Reading<'_>) -> Option<Restored> {
     let text = std::str::from_utf8(messages).ok().filter(|text| text.contains(PREFIX))?;
     let list = elements(text)?;
     let heads: Vec<Head<'_>> = list.iter().map(|raw| serde_json::from_str(raw).unwrap_or_default()).collect();
     let mut records = HashMap::new();
     for id in heads.iter().flat_map(Head::marks).map(|mark| mark.record).collect::<BTreeSet<_>>() {
-        if let Some(record) = Record::load(store, id, reading.ttl).await {
+        if let Some(record) = Record::load(shelf, id, reading.ttl).await {
             records.insert(id, record);
         }
     }
@@ -79,7 +79,7 @@ pub(super) async fn restore(store: &Store, messages: &Bytes, reading: Reading<'_
     }
     weaving.close();
     let mut restored = weaving.restored;
-    restored.settle(store, reading).await;
+    restored.settle(shelf, reading).await;
     // An id of ours somewhere in a text is none of a call.
     let is_changed = restored.is_lost || !records.is_empty();
     is_changed.then_some(restored)
@@ -108,11 +108,11 @@ impl Restored {
     }
 
     /// Tells of the decisions what is known of them already.
-    async fn settle(&mut self, store: &Store, reading: Reading<'_>) {
+    async fn settle(&mut self, shelf: &Shelf, reading: Reading<'_>) {
         let last_words = self.pieces.iter().rposition(Piece::is_assistants).unwrap_or_default();
         for (place, piece) in self.pieces.iter_mut().enumerate() {
             let Piece::Decision(decision) = piece else { continue };
-            if let Some(content) = known(store, decision, reading, place < last_words).await {
+            if let Some(content) = known(shelf, decision, reading, place < last_words).await {
                 *piece = Piece::Message(transcript::result(&decision.call_id, &content));
             }
         }
@@ -128,19 +128,19 @@ impl Piece {
 
 /// What the model is told of `decision`, `None` where that is to be found out. One that `is_past` was acted upon before the assistant spoke
 /// the last time.
-async fn known(store: &Store, decision: &Decision, reading: Reading<'_>, is_past: bool) -> Option<String> {
+async fn known(shelf: &Shelf, decision: &Decision, reading: Reading<'_>, is_past: bool) -> Option<String> {
     let may_call = reading.allows(&decision.asked.server) && !is_past;
-    match approval::state(store, &decision.id).await {
+    match approval::state(shelf, &decision.id).await {
         Some(State::Over(content)) => {
             // It is told as long as the record is.
             if let Some(ttl) = reading.ttl {
-                approval::note(store, &decision.id, &State::Over(content.clone()), ttl).await;
+                approval::note(shelf, &decision.id, &State::Over(content.clone()), ttl).await;
             }
             Some(content)
         }
         // Another request may be making it, or about to note so: that is waited for.
         Some(State::Running) | None if may_call => None,
-        None if approval::is_open(store, &decision.id).await => Some(content(if is_past { approval::IS_OVER } else { approval::IS_OFF })),
+        None if approval::is_open(shelf, &decision.id).await => Some(content(if is_past { approval::IS_OVER } else { approval::IS_OFF })),
         Some(State::Running) => Some(content(approval::IS_UNKNOWN)),
         None => Some(forgotten(&decision.words)),
     }

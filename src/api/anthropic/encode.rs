@@ -81,10 +81,10 @@ const TOO_LONG: [&str; 2] = ["exceed_context_size_error", "context_length_exceed
 
 fn error_type(kind: Kind) -> &'static str {
     match kind {
-        Kind::Invalid | Kind::Slow | Kind::Method(_) => "invalid_request_error",
+        Kind::Invalid | Kind::Slow | Kind::Conflict | Kind::Method(_) => "invalid_request_error",
         Kind::TooLarge | Kind::Upstream(413) => "request_too_large",
         Kind::NotFound | Kind::Upstream(404) => "not_found_error",
-        Kind::Upstream(401) => "authentication_error",
+        Kind::Unauthorized | Kind::Upstream(401) => "authentication_error",
         Kind::Forbidden | Kind::Upstream(403) => "permission_error",
         Kind::Spent => "billing_error",
         Kind::Upstream(429) => "rate_limit_error",

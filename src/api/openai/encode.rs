@@ -63,7 +63,9 @@ pub(super) fn error(problem: &Problem, explain: bool) -> Bytes {
 
 fn error_type(kind: Kind) -> &'static str {
     match kind {
-        Kind::Invalid | Kind::TooLarge | Kind::Slow | Kind::NotFound | Kind::Method(_) => "invalid_request_error",
+        // OpenAI's own word for a key that is wrong.
+        Kind::Unauthorized => "invalid_request_error",
+        Kind::Invalid | Kind::TooLarge | Kind::Slow | Kind::NotFound | Kind::Conflict | Kind::Method(_) => "invalid_request_error",
         Kind::Upstream(401) => "authentication_error",
         Kind::Forbidden | Kind::Upstream(403) => "permission_error",
         Kind::Spent => "insufficient_quota",

@@ -8,9 +8,10 @@ use super::{
     Book, Ledger,
     balance::{Balance, Status},
     error::{Code, Error, Refusal},
+    operations::place,
     request::Caps,
 };
-use crate::budget::{Amount, Unit, amount::AMOUNT_MAX};
+use crate::budget::{Amount, Subject, Unit, amount::AMOUNT_MAX};
 
 /// What a budget shall be like. What is absent stays as it is.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,8 +46,14 @@ impl<B: Book> Ledger<'_, B> {
         Ok(balance)
     }
 
-    /// Makes a budget of `scope` if there is none, and puts `amount` into it. What it owes is paid first; it is over its limit no more.
-    pub fn fund(&mut self, scope: &str, amount: Amount) -> Result<Balance, Error> {
+    /// Makes a budget of `scope` if there is none, and puts `amount` into it, once for each `key`. What it owes is paid first; it is over
+    /// its limit no more.
+    pub fn fund(&mut self, scope: &str, amount: Amount, key: &str) -> Result<Balance, Error> {
+        let payer = Subject::of_scope(scope).unwrap_or_default();
+        self.once(&place("fund", &payer, key), &(scope, amount), |ledger| ledger.put_in(scope, amount))
+    }
+
+    fn put_in(&mut self, scope: &str, amount: Amount) -> Result<Balance, Error> {
         let mut balance = self.book.balance(scope, amount.unit)?.unwrap_or_default();
         let allocated = balance.allocated.checked_add(amount.amount).filter(|sum| *sum <= AMOUNT_MAX);
         balance.allocated = allocated.ok_or_else(too_large)?;

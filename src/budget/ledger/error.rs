@@ -10,7 +10,8 @@ pub enum Error {
     /// The ledger says no. Nothing was changed.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// The ledger cannot be read or written. Nothing was changed.
+    /// The ledger cannot be read or written. Nothing was changed as far as is known: where it is on another machine, only the answer may be
+    /// lost. What has a key is safe to try again with the same key.
     #[error(transparent)]
     Store(#[from] StoreError),
 }

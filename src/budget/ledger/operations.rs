@@ -288,7 +288,7 @@ impl<B: Book> Ledger<'_, B> {
     }
 
     /// Does `act` unless it was done under this key: then the same answer is given again.
-    fn once<Q: Serialize, A: Serialize + DeserializeOwned>(
+    pub(super) fn once<Q: Serialize, A: Serialize + DeserializeOwned>(
         &mut self,
         place: &str,
         asked: &Q,

@@ -3,13 +3,13 @@
 mod clock;
 pub mod file;
 pub mod memory;
+pub mod redis;
 
 #[cfg(test)]
 mod tests;
 
 pub(in crate::budget) use self::clock::now_ms;
-use self::file::File;
-use self::memory::Memory;
+use self::{file::File, memory::Memory, redis::Redis};
 use super::{
     Amount, Unit,
     ledger::{Applied, Balance, Committed, Entry, Error, Event, Extended, Released, Request, Reserved, Status, Terms},
@@ -22,14 +22,17 @@ pub enum Store {
     Memory(Memory),
     /// In a file of this process.
     File(File),
+    /// In a Redis, for several processes.
+    Redis(Box<Redis>),
 }
 
 /// Does the operation in whichever place it is.
 macro_rules! place {
-    ($store:expr, $ledger:ident => $operation:expr) => {
+    ($store:expr, $operation:ident($($argument:expr),*)) => {
         match $store {
-            Store::Memory(memory) => memory.with(now_ms(), |mut $ledger| $operation),
-            Store::File(file) => file.with(now_ms(), |mut $ledger| $operation),
+            Store::Memory(memory) => memory.with(now_ms(), |mut ledger| ledger.$operation($($argument),*)),
+            Store::File(file) => file.with(now_ms(), |mut ledger| ledger.$operation($($argument),*)),
+            Store::Redis(redis) => redis.$operation($($argument),*).await,
         }
     };
 }
@@ -39,12 +42,13 @@ impl Store {
     pub fn is_local(&self) -> bool {
         match self {
             Self::Memory(_) | Self::File(_) => true,
+            Self::Redis(_) => false,
         }
     }
 
     /// See [`super::Ledger::reserve`].
     pub async fn reserve(&self, request: &Request) -> Result<Reserved, Error> {
-        place!(self, ledger => ledger.reserve(request))
+        place!(self, reserve(request))
     }
 
     /// See [`super::Ledger::decide`].
@@ -52,47 +56,48 @@ impl Store {
         match self {
             Self::Memory(memory) => memory.with(now_ms(), |ledger| ledger.decide(request)),
             Self::File(file) => file.with(now_ms(), |ledger| ledger.decide(request)),
+            Self::Redis(redis) => redis.decide(request).await,
         }
     }
 
     /// See [`super::Ledger::commit`].
     pub async fn commit(&self, id: &str, key: &str, actuals: &[Amount]) -> Result<Committed, Error> {
-        place!(self, ledger => ledger.commit(id, key, actuals))
+        place!(self, commit(id, key, actuals))
     }
 
     /// See [`super::Ledger::release`].
     pub async fn release(&self, id: &str, key: &str) -> Result<Released, Error> {
-        place!(self, ledger => ledger.release(id, key))
+        place!(self, release(id, key))
     }
 
     /// See [`super::Ledger::extend`].
     pub async fn extend(&self, id: &str, key: &str, by_ms: u64) -> Result<Extended, Error> {
-        place!(self, ledger => ledger.extend(id, key, by_ms))
+        place!(self, extend(id, key, by_ms))
     }
 
     /// See [`super::Ledger::event`].
     pub async fn event(&self, event: &Event) -> Result<Applied, Error> {
-        place!(self, ledger => ledger.event(event))
+        place!(self, event(event))
     }
 
     /// See [`super::Ledger::expire`].
     pub async fn expire(&self) -> Result<usize, Error> {
-        place!(self, ledger => ledger.expire())
+        place!(self, expire())
     }
 
     /// See [`super::Ledger::allocate`].
     pub async fn allocate(&self, scope: &str, unit: Unit, terms: &Terms) -> Result<Balance, Error> {
-        place!(self, ledger => ledger.allocate(scope, unit, terms))
+        place!(self, allocate(scope, unit, terms))
     }
 
     /// See [`super::Ledger::fund`].
-    pub async fn fund(&self, scope: &str, amount: Amount) -> Result<Balance, Error> {
-        place!(self, ledger => ledger.fund(scope, amount))
+    pub async fn fund(&self, scope: &str, amount: Amount, key: &str) -> Result<Balance, Error> {
+        place!(self, fund(scope, amount, key))
     }
 
     /// See [`super::Ledger::set_status`].
     pub async fn set_status(&self, scope: &str, unit: Unit, status: Status) -> Result<Balance, Error> {
-        place!(self, ledger => ledger.set_status(scope, unit, status))
+        place!(self, set_status(scope, unit, status))
     }
 
     /// Every budget, by scope and unit, in that order.
@@ -100,6 +105,7 @@ impl Store {
         match self {
             Self::Memory(memory) => Ok(memory.balances()),
             Self::File(file) => Ok(file.balances()?),
+            Self::Redis(redis) => redis.balances().await,
         }
     }
 
@@ -108,6 +114,7 @@ impl Store {
         match self {
             Self::Memory(memory) => Ok(memory.entries(since_ms, until_ms)),
             Self::File(file) => Ok(file.entries(since_ms, until_ms)?),
+            Self::Redis(redis) => redis.entries(since_ms, until_ms).await,
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Chat completions: passed through when there is nothing to guard, else run and encoded.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use async_stream::stream;
 use bytes::Bytes;
@@ -14,28 +14,33 @@ use crate::{
     agent::Run,
     api::{Dialect, Encoder},
     backend::forward::Forward,
-    budget::Account,
     chat::{Event, Problem, Reply},
-    server::{State, body, headers, origin, reply},
+    server::{
+        State,
+        auth::{self, Caller},
+        body, headers, origin, reply,
+    },
 };
 
 pub(in crate::server) async fn complete(
     state: &State,
     dialect: &dyn Dialect,
     request: Request<Incoming>,
+    caller: Caller,
 ) -> Result<Response<reply::Body>, Problem> {
     let (head, incoming) = request.into_parts();
     body::refuse_encoded(&head.headers)?;
     let guardrails = headers::guardrails(&head.headers, state.agent.guardrails())?;
     let body = body::collect(incoming, &state.config).await?;
     let (mut request, mut encoder) = dialect.decode(&body, headers::explain(&head.headers))?;
-    request.credential = headers::credential(&head.headers);
+    auth::check_models(&caller.account, &request)?;
+    request.credential = caller.credential;
     headers::order(&head, &mut request)?;
     encoder.order(&request);
     if dialect.is_native() {
         request.query = head.uri.query().map(str::to_owned);
     }
-    let job = state.agent.prepare(request, Arc::new(Account::anonymous())).await?;
+    let job = state.agent.prepare(request, caller.account).await?;
     let is_work = job.is_work(guardrails);
     if job.runs_tools() {
         origin::check(&head.headers, &state.config.origins)?;

@@ -9,23 +9,32 @@ use serde::Deserialize;
 use crate::{
     backend::forward::Forward,
     chat::Problem,
-    server::{State, body, headers, reply},
+    server::{
+        State,
+        auth::{self, Caller},
+        body, reply,
+    },
 };
 
 const AT_HAND_BYTES_MAX: u64 = 1 << 20;
 
-/// Sends `request` to `path` of the backend, with its query.
-pub(in crate::server) async fn to(state: &State, request: Request<Incoming>, path: &str) -> Result<Response<reply::Body>, Problem> {
+/// Sends the request of `caller` to `path` of the backend, with its query. Who may use certain models only must name one.
+pub(in crate::server) async fn to(
+    state: &State,
+    request: Request<Incoming>,
+    (path, caller): (&str, Caller),
+) -> Result<Response<reply::Body>, Problem> {
     let (head, incoming) = request.into_parts();
-    let caller = headers::credential(&head.headers);
     let path = with_query(path, head.uri.query());
-    let forward = Forward { method: &head.method, path: &path, headers: &head.headers, caller: caller.as_ref() };
+    let forward = Forward { method: &head.method, path: &path, headers: &head.headers, caller: caller.credential.as_ref() };
     // What is short is read first: it can go out on a kept connection, and a client that stalls costs the backend nothing.
-    // And where names lead somewhere, the body says where.
+    // And where names lead somewhere, the body says where; where some may not be used, it says whether this is one.
     let is_short = incoming.size_hint().upper().is_some_and(|length| length <= AT_HAND_BYTES_MAX);
-    let response = if is_short || !state.router.is_plain() {
+    let response = if is_short || !state.router.is_plain() || !caller.account.models.is_empty() {
         let body = body::collect(incoming, &state.config).await?;
-        state.router.forward(model(&body), &forward, body).await?
+        let model = model(&body);
+        auth::check_model(&caller.account, model.as_deref().unwrap_or_default())?;
+        state.router.forward(model, &forward, body).await?
     } else {
         state.router.forward_stream(&forward, body::limited(incoming, &state.config)?).await?
     };

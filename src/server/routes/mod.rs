@@ -1,5 +1,6 @@
 //! What stands behind each path.
 
+pub(super) mod budget;
 pub(super) mod chat;
 pub(super) mod count_tokens;
 pub(super) mod forward;

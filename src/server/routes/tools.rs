@@ -8,10 +8,11 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::{
-    chat::{Problem, problem::Kind},
+    budget::{Account, access::Access},
+    chat::{Problem, Servers, problem::Kind},
     server::{State, reply},
     tools::{
-        Toolbox,
+        Ask, Toolbox,
         catalog::{Listed, Row},
         server::State as ServerState,
     },
@@ -55,8 +56,8 @@ struct Annotations {
     open_world_hint: bool,
 }
 
-/// The list, or what of it one server has, which `?server=` names.
-pub(in crate::server) fn list(state: &State, query: Option<&str>) -> Result<Response<reply::Body>, Problem> {
+/// The list as `account` may use it, or what of it one server has, which `?server=` names.
+pub(in crate::server) fn list(state: &State, query: Option<&str>, account: &Account) -> Result<Response<reply::Body>, Problem> {
     let wanted = query.into_iter().flat_map(|query| query.split('&')).find_map(|pair| pair.strip_prefix("server="));
     let servers = state.toolbox.as_ref().map(|toolbox| toolbox.servers()).unwrap_or_default();
     if let Some(wanted) = wanted
@@ -65,18 +66,30 @@ pub(in crate::server) fn list(state: &State, query: Option<&str>) -> Result<Resp
         let message = format!("There is no MCP server `{wanted}`.");
         return Err(Problem::new(Kind::NotFound, message).with_code("mcp_server_not_found"));
     }
-    let body = state.toolbox.as_ref().map_or_else(|| write(&List { count: 0, tools: Vec::new() }), |toolbox| merged(toolbox, wanted));
+    let body = state
+        .toolbox
+        .as_ref()
+        .map_or_else(|| write(&List { count: 0, tools: Vec::new() }), |toolbox| merged(toolbox, wanted, &account.tools));
     Ok(reply::json(StatusCode::OK, body))
 }
 
 /// What is known of a server beside its tools.
 type Known<'a> = HashMap<&'a str, (&'a [String], ServerState)>;
 
-fn merged(toolbox: &Toolbox, wanted: Option<&str>) -> Bytes {
+fn merged(toolbox: &Toolbox, wanted: Option<&str>, access: &Access) -> Bytes {
     let catalog = toolbox.snapshot();
     let known: Known<'_> =
         toolbox.servers().iter().map(|server| (&*server.config.id, (&*server.config.tags, server.view().state))).collect();
-    let tools: Vec<Tool<'_>> = catalog.rows().filter_map(|row| tool(&row, &known, wanted)).collect();
+    // What others may use is not told of, in the descriptions either.
+    let narrowed = (!access.is_open()).then(|| catalog.offer(Ask { servers: &Servers::Attached, access, taken: &[], seen: &[] }));
+    let mut rows: Vec<Row<'_>> = catalog.rows().collect();
+    if let Some(offer) = &narrowed {
+        for row in &mut rows {
+            row.tools.retain(|listed| access.allows(&listed.definition.for_rules()));
+            row.shown = offer.find(row.name);
+        }
+    }
+    let tools: Vec<Tool<'_>> = rows.iter().filter_map(|row| tool(row, &known, wanted)).collect();
     write(&List { count: tools.len(), tools })
 }
 

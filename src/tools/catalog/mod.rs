@@ -15,7 +15,7 @@ mod tests;
 
 use std::{
     collections::{HashMap, HashSet},
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use bytes::Bytes;
@@ -27,7 +27,10 @@ use super::{
     config::{Named, Policy},
     definition::Definition,
 };
-use crate::chat::{self, Servers};
+use crate::{
+    budget::access::Access,
+    chat::{self, Servers},
+};
 
 /// The tools of all servers at one moment.
 #[derive(Debug, Default)]
@@ -40,6 +43,8 @@ pub struct Snapshot {
     names: HashMap<String, usize>,
     /// What is offered to who has no tools of its own and may use all.
     whole: Offer,
+    /// What is offered in its place to those who may not use all, so far as they have asked. There are no more than there are keys.
+    narrowed: Mutex<Vec<(Access, Offer)>>,
     /// Tools that the configuration calls alternatives of each other.
     overlaps: Vec<Vec<Named>>,
 }
@@ -92,6 +97,8 @@ pub struct Entry {
 pub struct Ask<'a> {
     /// Whose tools it may use.
     pub servers: &'a Servers,
+    /// Which of them whoever asks may use at all.
+    pub access: &'a Access,
     /// The names of its own tools.
     pub taken: &'a [chat::Tool],
     /// What its conversation was offered before, in that order.
@@ -146,7 +153,7 @@ impl Snapshot {
         }
         let whole = Offer::of(groups.iter().filter_map(|group| group.part.clone()).collect());
         let names = groups.iter().enumerate().map(|(at, group)| (group.name.clone(), at)).collect();
-        Self { tools, groups, names, whole, overlaps }
+        Self { tools, groups, names, whole, narrowed: Mutex::default(), overlaps }
     }
 
     /// How many there are.
@@ -178,15 +185,31 @@ impl Snapshot {
         let clashes: HashSet<usize> = ask.taken.iter().filter_map(|tool| self.names.get(&tool.name).copied()).collect();
         let offer = match ask.servers {
             Servers::Off => return Offer::default(),
-            Servers::Attached if clashes.is_empty() => self.whole.clone(),
+            Servers::Attached if clashes.is_empty() => self.usual(ask),
             Servers::Attached => self.special(ask, &clashes, |_| true),
             Servers::Only(ids) => self.special(ask, &clashes, |definition| ids.iter().any(|id| **id == *definition.server)),
         };
         offer.in_the_order_of(ask.seen)
     }
 
-    /// What `may_use` leaves, with other names for those that clash with the client's own.
-    fn special(&self, ask: Ask<'_>, clashes: &HashSet<usize>, may_use: impl Fn(&Definition) -> bool) -> Offer {
+    /// What is offered to those who have no tools of their own: ready, and shared by all who may use the same.
+    fn usual(&self, ask: Ask<'_>) -> Offer {
+        if ask.access.is_open() {
+            return self.whole.clone();
+        }
+        // Whole after any panic: an offer is there or is not.
+        let mut narrowed = self.narrowed.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, offer)) = narrowed.iter().find(|(access, _)| access == ask.access) {
+            return offer.clone();
+        }
+        let offer = self.special(ask, &HashSet::new(), |_| true);
+        narrowed.push((ask.access.clone(), offer.clone()));
+        offer
+    }
+
+    /// What `is_wanted` leaves of what may be used, with other names for those that clash with the client's own.
+    fn special(&self, ask: Ask<'_>, clashes: &HashSet<usize>, is_wanted: impl Fn(&Definition) -> bool) -> Offer {
+        let may_use = |definition: &Definition| is_wanted(definition) && ask.access.allows(&definition.for_rules());
         let mut given: HashSet<String> = HashSet::new();
         let mut parts = Vec::new();
         for (at, group) in self.groups.iter().enumerate() {

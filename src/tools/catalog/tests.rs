@@ -26,7 +26,7 @@ fn texts(names: &[&str]) -> Vec<String> {
 }
 
 fn offered(snapshot: &Snapshot, servers: &Servers, taken: &[&str], seen: &[&str]) -> Offer {
-    snapshot.offer(Ask { servers, taken: &own(taken), seen: &texts(seen) })
+    snapshot.offer(Ask { servers, access: &Access::default(), taken: &own(taken), seen: &texts(seen) })
 }
 
 fn names(offer: &Offer) -> Vec<&str> {
@@ -145,7 +145,7 @@ fn a_conversation_keeps_its_order() {
     offered(&before, &Servers::Attached, &[], &[]).remember_in(&mut seen);
     assert_eq!(seen, ["read", "search", "now"]);
     let check = |snapshot: &Snapshot, seen: &mut Vec<String>, expected: &[&str]| {
-        let offer = snapshot.offer(Ask { servers: &Servers::Attached, taken: &[], seen });
+        let offer = snapshot.offer(Ask { servers: &Servers::Attached, access: &Access::default(), taken: &[], seen });
         assert_eq!(names(&offer), expected);
         let json: Value = serde_json::from_slice(&offer.json(b"")).unwrap();
         let shown: Vec<&str> = json.as_array().unwrap().iter().map(|tool| tool["function"]["name"].as_str().unwrap()).collect();
@@ -212,4 +212,34 @@ fn tools_that_the_configuration_calls_alternatives_serve_for_each_other() {
     // The schema is that of the tools of the name: the others' arguments have other names.
     let offer = offered(&snapshot, &Servers::Attached, &[], &[]);
     assert!(!String::from_utf8_lossy(&offer.find("get").unwrap().schema).contains("read"));
+}
+
+#[test]
+fn an_account_is_offered_what_it_may_use() {
+    use crate::budget::access::Pattern;
+
+    let snapshot = snapshot(&[("files", "read"), ("files", "write"), ("web", "read"), ("web", "search")]);
+    let access = |allow: &[&str], deny: &[&str]| {
+        let patterns = |texts: &[&str]| texts.iter().map(|text| Pattern::parse(text).unwrap()).collect();
+        Access { allow: patterns(allow), deny: patterns(deny), within: None }
+    };
+    let offered = |access: &Access, servers: &Servers| {
+        let offer = snapshot.offer(Ask { servers, access, taken: &[], seen: &[] });
+        let servers = |entry: &Arc<Entry>| entry.candidates.iter().map(|it| it.server.to_string()).collect::<Vec<_>>().join("+");
+        offer.entries.iter().map(|entry| format!("{}@{}", entry.name, servers(entry))).collect::<Vec<_>>().join(" ")
+    };
+    let attached = &Servers::Attached;
+    assert_eq!(offered(&access(&[], &[]), attached), "read@files+web write@files search@web");
+    let narrow = access(&["*.read", "web.*"], &["web.read"]);
+    // The second time it is ready.
+    for _ in 0..2 {
+        assert_eq!(offered(&narrow, attached), "read@files search@web");
+    }
+    assert_eq!(snapshot.narrowed.lock().unwrap().len(), 1);
+    assert_eq!(offered(&narrow, &Servers::Only(vec!["web".to_owned()])), "search@web");
+    assert_eq!(offered(&access(&["none.*"], &[]), attached), "");
+    let shown = snapshot.offer(Ask { servers: attached, access: &narrow, taken: &own(&["search"]), seen: &[] });
+    assert_eq!(names(&shown), ["read", "web__search"]);
+    let told = &shown.find("read").unwrap().description;
+    assert!(!told.contains("web"), "{told}");
 }

@@ -13,6 +13,7 @@ use super::{
     *,
 };
 use crate::{
+    budget::access::Access,
     chat::Servers,
     tools::{
         catalog::{Ask, Snapshot},
@@ -123,7 +124,12 @@ impl Case {
             Named { server: server.to_owned(), tool: tool.to_owned() }
         };
         let overlaps = self.overlaps.iter().map(|group| group.iter().map(named).collect()).collect();
-        let offer = Snapshot::new(tools.collect(), overlaps).offer(Ask { servers: &Servers::Attached, taken: &[], seen: &[] });
+        let offer = Snapshot::new(tools.collect(), overlaps).offer(Ask {
+            servers: &Servers::Attached,
+            access: &Access::default(),
+            taken: &[],
+            seen: &[],
+        });
         let candidates = offer.find(&self.call.name).map(|entry| entry.candidates.clone()).unwrap_or_default();
         let is_up = |definition: &Definition| !self.down.iter().any(|id| **id == *definition.server);
         candidates.into_iter().map(|definition| Candidate { is_up: is_up(&definition), definition }).collect()

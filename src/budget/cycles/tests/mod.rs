@@ -3,6 +3,7 @@
 
 mod beating;
 mod durable;
+mod question;
 mod recovery;
 mod reserving;
 mod server;
@@ -87,8 +88,9 @@ impl Bench {
         eventually(operation, || self.server.asked(operation).len() >= count).await;
     }
 
-    /// Waits until the journal is empty.
+    /// Waits until the server was told, and the journal is empty.
     async fn settled(&self) {
+        self.asked("commit", 1).await;
         eventually("the journal is empty", || self.journal().is_empty()).await;
     }
 

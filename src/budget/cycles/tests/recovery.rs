@@ -66,7 +66,7 @@ async fn cr_core_002_a_commit_to_what_is_over_becomes_an_event() {
         "subject": {"tenant": "acme"},
         "action": {"kind": "tool.read", "name": "web.search"},
         "actual": {"unit": "USD_MICROCENTS", "amount": 3000},
-        "overage_policy": "REJECT",
+        "overage_policy": "ALLOW_IF_AVAILABLE",
         "metrics": {"latency_ms": 12},
     });
     assert_eq!(bench.server.asked("events")[0].body, expected);

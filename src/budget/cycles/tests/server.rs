@@ -14,13 +14,13 @@ use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::{Request, Response, body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 use tokio::{net::TcpListener, task::JoinSet};
 
+use super::question::{Keep, Settle, action_of, id, read, request};
 use crate::budget::{
-    Amount, Store, Subject, Unit,
-    ledger::{self, Balance, Caps, Code, Entry, Error, Event, Overage, Refusal, Terms},
+    Store, Unit,
+    ledger::{Balance, Caps, Code, Entry, Error, Event, Refusal, Terms},
     store::{memory::Memory, now_ms},
 };
 
@@ -221,55 +221,6 @@ pub(super) fn error(code: &str) -> String {
     json!({"error": code, "message": format!("no: {code}"), "request_id": "r1"}).to_string()
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Reserve {
-    idempotency_key: String,
-    subject: Subject,
-    action: Action,
-    estimate: Amount,
-    ttl_ms: Option<u64>,
-    grace_period_ms: Option<u64>,
-    overage_policy: Option<Overage>,
-}
-
-#[derive(Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-struct Action {
-    kind: String,
-    name: String,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Settle {
-    idempotency_key: String,
-    actual: Amount,
-    #[expect(dead_code, reason = "read for its form")]
-    metrics: Option<Metrics>,
-    subject: Option<Subject>,
-    action: Option<Action>,
-    overage_policy: Option<Overage>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-#[expect(dead_code, reason = "read for its form")]
-struct Metrics {
-    tokens_input: Option<u64>,
-    tokens_output: Option<u64>,
-    latency_ms: Option<u64>,
-    model_version: Option<String>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Keep {
-    idempotency_key: String,
-    reason: Option<String>,
-    extend_by_ms: Option<u64>,
-}
-
 impl Shared {
     fn note(&self, operation: &str, path: &str, api_key: Option<String>, body: &Bytes) -> Option<Fault> {
         let is_record = |entry: io::Result<std::fs::DirEntry>| !entry.unwrap().file_name().as_encoded_bytes().starts_with(b".");
@@ -381,34 +332,7 @@ impl Shared {
     }
 }
 
-fn request(asked: Reserve) -> ledger::Request {
-    ledger::Request {
-        idempotency_key: asked.idempotency_key,
-        subject: asked.subject,
-        action: action_of(asked.action),
-        estimates: vec![asked.estimate],
-        quotas: Vec::new(),
-        opens: false,
-        ttl_ms: asked.ttl_ms.unwrap_or(60_000),
-        grace_period_ms: asked.grace_period_ms.unwrap_or(5_000),
-        overage_policy: asked.overage_policy.unwrap_or_default(),
-    }
-}
-
-fn action_of(action: Action) -> ledger::Action {
-    ledger::Action { kind: action.kind, name: action.name, ..ledger::Action::default() }
-}
-
 /// The caps of an answer, for those who compare them.
 pub(super) fn caps(max_tokens: u64) -> Caps {
     Caps { max_tokens: Some(max_tokens), ..Caps::default() }
-}
-
-/// The reference server knows no field that the protocol does not.
-fn read<T: DeserializeOwned>(body: &Bytes) -> Result<T, Error> {
-    serde_json::from_slice(body).map_err(|error| Refusal::new(Code::InvalidRequest, error.to_string()).into())
-}
-
-fn id(path: &str) -> &str {
-    path.split('/').nth(3).unwrap()
 }

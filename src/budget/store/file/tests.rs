@@ -217,7 +217,7 @@ fn what_is_old_is_removed_little_by_little() {
     let standing = file.with(BEGIN_MS, |mut ledger| ledger.reserve(&request("b", 1))).unwrap().reservation_id;
     file.with(BEGIN_MS, |mut ledger| ledger.release(&reserved.reservation_id, "c")).unwrap();
     charge(&file, 0);
-    let mut rows = |later_ms: u64, number: u64| {
+    let rows = |later_ms: u64, number: u64| {
         charge(&file, number);
         file.shared.checkpoint(BEGIN_MS + later_ms).unwrap();
         [Table::Answers, Table::Reservations, Table::Entries].map(|table| count(&file, table))
@@ -272,7 +272,7 @@ macro_rules! act {
                 Step::Extend(which) => format!("{:?}", ledger.extend(&id(which), key, 1000)?),
                 Step::Event(amount) => format!("{:?}", ledger.event(&event(key, *amount))?),
                 Step::Wait(_) => format!("{:?}", ledger.expire()?),
-                Step::Fund(amount) => format!("{:?}", ledger.fund(TENANT, Amount::new(Unit::Credits, *amount))?),
+                Step::Fund(amount) => format!("{:?}", ledger.fund(TENANT, Amount::new(Unit::Credits, *amount), key)?),
                 Step::Freeze | Step::Checkpoint | Step::Kill => String::new(),
             })
         })

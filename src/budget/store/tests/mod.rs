@@ -7,6 +7,7 @@ pub(super) mod opened;
 mod parallel;
 mod quotas;
 mod random;
+mod redis;
 mod rules;
 mod vectors;
 
@@ -15,23 +16,26 @@ use std::time::Duration;
 use self::opened::Place;
 use super::file::Sync;
 
-/// A module of tests for one place.
+/// A module of tests for one place. They wait for what it needs where `$waits`, a condition of `cfg`, holds.
 macro_rules! on {
-    ($place:ident = $variant:expr; $($module:ident::$test:ident,)*) => {
+    ($place:ident = $variant:expr, waits if $waits:meta; $($module:ident::$test:ident,)*) => {
         mod $place {
             use super::Place;
 
             $(#[test]
+            #[cfg_attr($waits, ignore = "needs a redis-server, see tests/real/test.sh")]
             fn $test() {
                 super::run(super::$module::$test($variant));
             })*
 
             #[test]
+            #[cfg_attr($waits, ignore = "needs a redis-server, see tests/real/test.sh")]
             fn nothing_is_lost_or_counted_twice() {
                 super::random::nothing_is_lost_or_counted_twice($variant);
             }
 
             #[test]
+            #[cfg_attr($waits, ignore = "needs a redis-server, see tests/real/test.sh")]
             fn parallel_reserves_do_not_overshoot() {
                 super::parallel::reserves_do_not_overshoot($variant);
             }
@@ -42,9 +46,10 @@ macro_rules! on {
 /// The same tests for each place.
 macro_rules! every_place {
     ($($module:ident::$test:ident,)*) => {
-        on!(memory = Place::Memory; $($module::$test,)*);
-        on!(file = Place::File(super::Sync::Every(super::Duration::from_millis(5))); $($module::$test,)*);
-        on!(synced_file = Place::File(super::Sync::Always); $($module::$test,)*);
+        on!(memory = Place::Memory, waits if any(); $($module::$test,)*);
+        on!(file = Place::File(super::Sync::Every(super::Duration::from_millis(5))), waits if any(); $($module::$test,)*);
+        on!(synced_file = Place::File(super::Sync::Always), waits if any(); $($module::$test,)*);
+        on!(real_redis = Place::Redis, waits if all(); $($module::$test,)*);
     };
 }
 
@@ -69,6 +74,7 @@ every_place! {
     rules::it_is_extended_ten_times,
     rules::what_is_settled_stays_settled,
     rules::a_frozen_budget_and_one_that_is_funded,
+    rules::what_is_put_in_under_one_key_is_put_in_once,
     rules::what_is_closed_stays_closed,
     rules::what_nobody_knows_is_not_found,
     rules::caps_are_those_of_the_deepest_scope,

@@ -2,9 +2,13 @@
 
 use std::{
     path::PathBuf,
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
+use super::redis::server::{Server, ledger};
 use crate::budget::{
     Amount, Subject, Unit,
     ledger::{Action, Balance, Code, Committed, Error, Event, Overage, Request, Terms},
@@ -28,13 +32,21 @@ static NEXT: AtomicU64 = AtomicU64::new(0);
 pub(super) enum Place {
     Memory,
     File(Sync),
+    Redis,
 }
 
 /// A ledger there, of this test alone.
 pub(super) struct Opened {
     pub(super) store: Store,
-    /// Where it is, to be removed after the store is closed.
-    _folder: Option<Folder>,
+    /// What it needs as long as it is used.
+    _place: Option<Needed>,
+}
+
+/// What a place is in. A folder is removed after the store is closed.
+#[expect(dead_code, reason = "they are held for what their drop does")]
+enum Needed {
+    Folder(Folder),
+    Server(Arc<Server>),
 }
 
 impl Place {
@@ -42,10 +54,15 @@ impl Place {
     pub(super) async fn empty(self) -> Opened {
         at(0);
         match self {
-            Self::Memory => Opened { store: Store::Memory(Memory::default()), _folder: None },
+            Self::Memory => Opened { store: Store::Memory(Memory::default()), _place: None },
             Self::File(sync) => {
                 let folder = Folder::new();
-                Opened { store: Store::File(File::open(folder.0.join("ledger"), sync).unwrap()), _folder: Some(folder) }
+                Opened { store: Store::File(File::open(folder.0.join("ledger"), sync).unwrap()), _place: Some(Needed::Folder(folder)) }
+            }
+            Self::Redis => {
+                let server = Server::shared();
+                let store = Store::Redis(Box::new(ledger(&server.url(), &format!("{}:", key()))));
+                Opened { store, _place: Some(Needed::Server(server)) }
             }
         }
     }
@@ -66,6 +83,7 @@ impl Place {
             Self::Memory => 256,
             // Each opens a file.
             Self::File(_) => 24,
+            Self::Redis => 64,
         }
     }
 }

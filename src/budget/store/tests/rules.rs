@@ -3,6 +3,7 @@
 use super::opened::{AGENT, Place, TENANT, UNIT, at, code, event, key, request, since_begin, subject, sum};
 use crate::budget::{
     Amount, Subject, Unit,
+    amount::AMOUNT_MAX,
     ledger::{Action, Caps, Code, Overage, Request, Status, Terms},
 };
 
@@ -128,8 +129,23 @@ pub(super) async fn a_frozen_budget_and_one_that_is_funded(place: Place) {
     let id = ledger.reserve(1, Overage::default()).await.unwrap();
     ledger.commit(&id, 1000).await.unwrap();
     assert_eq!(ledger.reserve(1, Overage::default()).await, Err(Code::OverdraftLimitExceeded));
-    ledger.store.fund(TENANT, Amount::new(UNIT, 10)).await.unwrap();
+    ledger.store.fund(TENANT, Amount::new(UNIT, 10), &key()).await.unwrap();
     assert!(ledger.reserve(10, Overage::default()).await.is_ok());
+}
+
+pub(super) async fn what_is_put_in_under_one_key_is_put_in_once(place: Place) {
+    let ledger = place.with((100, 0), None).await;
+    let fund = async |scope: &str, amount: u64, key: &str| {
+        let funded = ledger.store.fund(scope, Amount::new(UNIT, amount), key).await;
+        funded.map(|balance| balance.allocated).map_err(code)
+    };
+    for (amount, key, allocated) in [(10, "a", 110), (10, "a", 110), (10, "b", 120), (10, "a", 110)] {
+        assert_eq!(fund(TENANT, amount, key).await, Ok(allocated), "{key}");
+    }
+    assert_eq!(fund(TENANT, 11, "a").await, Err(Code::IdempotencyMismatch));
+    assert_eq!(fund(AGENT, 10, "a").await, Err(Code::IdempotencyMismatch));
+    assert_eq!(fund(TENANT, AMOUNT_MAX, "c").await, Err(Code::InvalidRequest));
+    assert_eq!(ledger.balance(TENANT).await.allocated, 120);
 }
 
 pub(super) async fn what_is_closed_stays_closed(place: Place) {
@@ -188,7 +204,7 @@ pub(super) async fn the_books_have_each_cost_once(place: Place) {
     ledger.commit_as("a", &id, 500).await.unwrap();
     let released = ledger.reserve(0, Overage::default()).await;
     assert_eq!(released, Err(Code::OverdraftLimitExceeded));
-    ledger.store.fund(TENANT, Amount::new(UNIT, 100)).await.unwrap();
+    ledger.store.fund(TENANT, Amount::new(UNIT, 100), &key()).await.unwrap();
     let event = event(3, Overage::default());
     ledger.store.event(&event).await.unwrap();
     ledger.store.event(&event).await.unwrap();

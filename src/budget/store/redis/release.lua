@@ -1,0 +1,7 @@
+-- Gives back all of it.
+
+return once(function()
+  local reservation = standing(asked.id)
+  give_back(reservation, 'RELEASED')
+  return '{"released":' .. amounts(reservation.holds) .. '}'
+end)
