@@ -22,6 +22,7 @@ use crate::{
         store::{
             file::{File, Sync},
             memory::Memory,
+            redis::Redis,
         },
     },
     config::{Config, budget::Books},
@@ -144,12 +145,13 @@ pub fn build(config: &Config, books: Option<Arc<budget::Store>>) -> State {
 pub fn books(config: &Config) -> anyhow::Result<Option<Arc<budget::Store>>> {
     let store = match &config.budget.books {
         Books::Off => return Ok(None),
-        Books::Memory | Books::Redis => budget::Store::Memory(Memory::default()),
+        Books::Memory => budget::Store::Memory(Memory::default()),
         Books::File { path, sync_every } => {
             let sync = sync_every.map_or(Sync::Always, Sync::Every);
             let file = File::open(path, sync).with_context(|| format!("open the ledger {}", path.display()))?;
             budget::Store::File(file)
         }
+        Books::Redis(redis) => budget::Store::Redis(Box::new(Redis::new(redis.clone()))),
     };
     Ok(Some(Arc::new(store)))
 }

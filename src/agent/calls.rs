@@ -30,9 +30,9 @@ pub(super) struct Caller {
     pub(super) agent: Arc<Parts>,
     pub(super) toolbox: Arc<Toolbox>,
     pub(super) run: Arc<trace::Run>,
-    pub(super) meter: Meter,
     /// What is kept for whom the run is made.
     pub(super) shelf: Shelf,
+    pub(super) meter: Meter,
 }
 
 /// One call to be dealt with.

@@ -83,10 +83,10 @@ pub struct Job {
     request: Request,
     /// Who asks.
     account: Arc<Account>,
-    /// Counts what it costs.
-    meter: Meter,
     /// What is kept for them.
     shelf: Shelf,
+    /// Counts what it costs.
+    meter: Meter,
     offer: Offer,
     session: Session,
     session_key: String,
@@ -104,6 +104,11 @@ impl Job {
     /// What the model is asked, the added tools included.
     pub fn request(&self) -> &Request {
         &self.request
+    }
+
+    /// What counts its costs.
+    pub fn meter(&self) -> &Meter {
+        &self.meter
     }
 
     /// Whether tools may be run for it.
@@ -238,15 +243,18 @@ impl Agent {
             }
             _ => {
                 let is_plan = job.request.dry_run;
-                let turn = if self.0.trace.is_on() { self.only_turn(&job) } else { trace::Turn::default() };
+                let turn = self.only_turn(&job);
                 let events = self.0.engine.complete(Arc::new(job.request), guardrails, Watch { meter: job.meter, turn });
                 run::recorded(events.map_ok(move |event| planned(event, is_plan)), self.0.trace.clone())
             }
         }
     }
 
-    /// What traces a run of one turn.
-    fn only_turn(&self, job: &Job) -> trace::Turn {
+    /// What traces a run of one turn, also of one that is passed on.
+    pub fn only_turn(&self, job: &Job) -> trace::Turn {
+        if !self.0.trace.is_on() {
+            return trace::Turn::default();
+        }
         self.0.trace.turn(&Arc::new(trace::Run::new(&job.request, &session::key(&job.request), &job.account.key)), 1)
     }
 }

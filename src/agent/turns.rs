@@ -73,7 +73,7 @@ impl Turns {
         Self {
             limits: Limits::new(agent.config, meter.deadline()),
             report: Report { is_plan: request.dry_run, notes, ..Report::default() },
-            caller: Caller { agent, toolbox, run: Arc::new(run), meter, shelf },
+            caller: Caller { agent, toolbox, run: Arc::new(run), shelf, meter },
             account,
             request: Arc::new(request),
             guardrails,
@@ -268,10 +268,10 @@ impl Turns {
         let message = self.message.get_or_insert_with(|| transcript::last_words(&self.request.messages).into());
         Proposal {
             step,
+            account: Arc::clone(&self.account),
             call_id: call_id.to_owned(),
             meter: self.caller.meter.clone(),
             cost: Cost::default(),
-            account: Arc::clone(&self.account),
             was_corrected: self.corrected.contains(&entry.name),
             entry,
             arguments,

@@ -65,6 +65,15 @@ pub struct Refusal {
 }
 
 impl Error {
+    /// Whether the model certainly was not asked, or refused to answer.
+    pub fn is_unmade(&self) -> bool {
+        match self {
+            Self::Connect(_) | Self::Stalled(upstream::Error::ConnectTimeout(_)) | Self::Status(_) | Self::Busy { .. } => true,
+            Self::UnknownModel { .. } | Self::Unsupported { .. } => true,
+            Self::Stalled(_) | Self::Protocol(_) | Self::BodyTooLarge | Self::BodyBroken => false,
+        }
+    }
+
     /// Whether another backend may do better.
     pub(super) fn may_fail_over(&self) -> bool {
         match self {

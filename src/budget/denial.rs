@@ -4,7 +4,7 @@ use super::{
     Unit,
     ledger::{Code, Error, Refusal},
 };
-use crate::chat::report::HaltReason;
+use crate::chat::{Problem, Report, problem::Kind, report::HaltReason};
 
 /// Why a call may not be made. Nothing is put aside for it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -51,6 +51,19 @@ impl From<Error> for Denial {
                 tracing::error!(error = &error as &dyn std::error::Error, "the ledger cannot be asked");
                 Self { reason: Reason::Unavailable, message: "The ledger of budgets cannot be asked, so nothing is called.".to_owned() }
             }
+        }
+    }
+}
+
+impl From<Denial> for Problem {
+    fn from(Denial { reason, message }: Denial) -> Self {
+        match reason {
+            Reason::Spent(reason) => {
+                let report = Report { halt_reason: Some(reason), ..Report::default() };
+                Self { report: Some(Box::new(report)), ..Self::new(Kind::Spent, message).with_code("insufficient_quota") }
+            }
+            Reason::Forbidden => Self::new(Kind::Forbidden, message).with_code("not_allowed"),
+            Reason::Unavailable => Self::new(Kind::NotReady, message).with_code("budget_unavailable"),
         }
     }
 }

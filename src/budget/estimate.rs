@@ -5,7 +5,7 @@ use memchr::memmem;
 /// Fewer bytes than most texts have to a token: English has about four, code and other scripts about three.
 const BYTES_PER_TOKEN: u64 = 3;
 /// What an image or a sound comes to: the most that the large services count for one image of ordinary size.
-const MEDIA_TOKENS: u64 = 2_000;
+pub const MEDIA_TOKENS: u64 = 2_000;
 /// What stands before the data of one.
 const MEDIA: &[u8] = b";base64,";
 

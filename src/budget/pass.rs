@@ -129,6 +129,19 @@ impl Pass {
         }
     }
 
+    /// Some more of the reply came: about so many tokens. No more of them count than were put aside.
+    pub fn hear_tokens(&mut self, tokens: u64) {
+        if let Some(standing) = &mut self.0 {
+            let most = standing.charge.tokens.unwrap_or_default().saturating_sub(standing.prompt_tokens);
+            standing.heard = standing.heard.saturating_add(tokens).min(most);
+        }
+    }
+
+    /// What is known here of its usage.
+    pub fn guess(&self) -> Usage {
+        self.0.as_ref().map(Standing::guessed).unwrap_or_default()
+    }
+
     /// Charges what the model counted; where it counted nothing, what is known here. Returns what it cost, in microcents, where it has a
     /// price.
     pub fn spend(mut self, usage: Usage) -> Option<u64> {

@@ -76,7 +76,7 @@ impl Books {
             Kept::Off => bail!("no toolgate listens at {address}, and no books are configured: see budget.store"),
             Kept::Memory => bail!("no toolgate listens at {address}, and books in memory end with it"),
             Kept::File { path, .. } => path.display().to_string(),
-            Kept::Redis => "Redis".to_owned(),
+            Kept::Redis(_) => "Redis".to_owned(),
         };
         let store = app::books(config)?.ok_or_else(|| anyhow!("no books are configured: see budget.store"))?;
         report(&mut std::io::stderr(), &[format!("no toolgate listens at {address}: the books in {place} are used")]);

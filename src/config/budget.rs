@@ -1,17 +1,24 @@
 //! `[budget]`, `[[price]]` and `[[limit]]`: what may be spent.
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use toml::Value;
 
-use super::{keys::Keys, units};
-use crate::budget::{
-    Amount, Policy, Subject,
-    access::{Access, Pattern},
-    amount::{USD, dollars},
-    ledger::Overage,
-    policy::{Ceilings, Limit, Who, Window},
-    price::{ModelPrice, Prices, ToolPrice},
+use super::{backends, keys::Keys, units};
+use crate::{
+    budget::{
+        Amount, Policy, Subject, Unit,
+        access::{Access, Pattern},
+        amount::{USD, dollars},
+        cycles,
+        ledger::Overage,
+        policy::{Ceilings, Limit, Who, Window},
+        price::{ModelPrice, Prices, ToolPrice},
+    },
+    redis, store,
 };
 
 /// What may be spent, and where the books are kept.
@@ -21,6 +28,10 @@ pub struct Config {
     pub policy: Policy,
     /// Where the books are kept.
     pub books: Books,
+    /// The folder in which costs are kept until whoever keeps the books elsewhere has them.
+    pub journal: PathBuf,
+    /// The server that is asked beside the books, if one is.
+    pub cycles: Option<cycles::Config>,
 }
 
 /// Where the books are kept.
@@ -38,7 +49,7 @@ pub enum Books {
         sync_every: Option<Duration>,
     },
     /// In the Redis of `[store]`.
-    Redis,
+    Redis(redis::Config),
 }
 
 /// What is typed for `budget.store`.
@@ -51,7 +62,8 @@ enum Kind {
     Redis,
 }
 
-pub(super) fn resolve(keys: &mut Keys<'_>) -> Config {
+/// What may be spent, where the Redis of `store` may keep the books.
+pub(super) fn resolve(keys: &mut Keys<'_>, store: &store::Config) -> Config {
     let prices = prices(keys);
     let limits: Vec<Limit> = keys.tables("limit").iter().filter_map(|table| limit(keys, table)).collect();
     let kinds = [("auto", Kind::Auto), ("off", Kind::Off), ("memory", Kind::Memory), ("file", Kind::File), ("redis", Kind::Redis)];
@@ -59,15 +71,24 @@ pub(super) fn resolve(keys: &mut Keys<'_>) -> Config {
     let path = keys.take("budget.file", PathBuf::from("data/budget.redb"), |value| units::text(value).map(PathBuf::from));
     // A death of the process loses nothing; this is what a power cut may cost.
     let sync_every = keys.take("budget.sync_every", Some(Duration::from_millis(100)), units::duration_or_off);
-    let has_use = limits.iter().any(|limit| limit.window != Window::Request) || prices != Prices::default();
+    let asks_cycles = keys.is_set("budget.cycles");
+    let has_use = asks_cycles || limits.iter().any(|limit| limit.window != Window::Request) || prices != Prices::default();
     let books = match kind {
         Kind::Off => Books::Off,
         // Whoever has no use for books gets no file.
         Kind::Auto if !has_use => Books::Off,
         Kind::Memory => Books::Memory,
         Kind::File | Kind::Auto => Books::File { path, sync_every },
-        Kind::Redis => Books::Redis,
+        Kind::Redis => match &store.redis {
+            Some(redis) => Books::Redis(redis.clone()),
+            None => {
+                keys.fault("budget.store", "is \"redis\", but store.redis does not say which");
+                Books::Memory
+            }
+        },
     };
+    // Beside the file.
+    let journal = keys.take("budget.journal", PathBuf::from("data/budget-journal"), |value| units::text(value).map(PathBuf::from));
     if books == Books::Off && has_use {
         keys.fault("budget.store", "is off, but there are prices or limits: without books nobody knows what was spent");
     }
@@ -91,7 +112,33 @@ pub(super) fn resolve(keys: &mut Keys<'_>) -> Config {
         prices,
         limits,
     };
-    Config { policy, books }
+    let cycles = cycles(keys, &journal, policy.overage);
+    if cycles.is_some() && books == Books::Off {
+        keys.fault("budget.store", "is off, but a Cycles server is asked: costs are counted here before it is told of them");
+    }
+    Config { policy, books, journal, cycles }
+}
+
+/// The Cycles server.
+fn cycles(keys: &mut Keys<'_>, journal: &Path, overage: Overage) -> Option<cycles::Config> {
+    let url = keys.take("budget.cycles", None, |value| backends::url(value).map(Some));
+    let api_key = super::store::filled(keys, "budget.cycles_api_key");
+    // A call waits for it, twice at most.
+    let timeout = keys.take("budget.cycles_timeout", Duration::from_secs(2), units::duration);
+    let units =
+        [("USD_MICROCENTS", Unit::UsdMicrocents), ("TOKENS", Unit::Tokens), ("CREDITS", Unit::Credits), ("RISK_POINTS", Unit::RiskPoints)];
+    let unit = keys.take("budget.cycles_unit", Unit::UsdMicrocents, |value| units::word(value, &units));
+    Some(cycles::Config {
+        url: url?,
+        api_key,
+        timeout,
+        // The protocol's own: it is extended while a call runs.
+        ttl: Duration::from_secs(60),
+        grace: Duration::from_secs(5),
+        journal: journal.join("cycles"),
+        unit,
+        overage,
+    })
 }
 
 fn ceilings(keys: &mut Keys<'_>) -> Ceilings {

@@ -121,6 +121,11 @@ impl<'a> Keys<'a> {
         flag().or_else(|| self.env.get(&variable).map(|_| variable))
     }
 
+    /// Whether anything sets `path`.
+    pub fn is_set(&self, path: &str) -> bool {
+        self.file.contains_key(path) || self.source(path).is_some()
+    }
+
     /// Notes that `message` is wrong with the value at `path`.
     pub fn fault(&mut self, path: impl Into<String>, message: impl Into<String>) {
         self.problems.push(Problem { path: path.into(), source: None, message: message.into() });

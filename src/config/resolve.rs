@@ -119,7 +119,7 @@ const SECOND: Duration = Duration::from_secs(1);
 
 fn resolve(keys: &mut Keys<'_>, search: Search<'_>) -> Config {
     let servers_file = mcp_servers::read(keys, search);
-    let server = server(keys);
+    let (server, store) = (server(keys), super::store::resolve(keys));
     Config {
         keys: access_keys::resolve(keys, server.listen),
         server,
@@ -138,8 +138,8 @@ fn resolve(keys: &mut Keys<'_>, search: Search<'_>) -> Config {
         tools: mcp::tools(keys, &servers_file),
         servers_file,
         agent: mcp::agent(keys),
-        store: super::store::resolve(keys),
-        budget: budget::resolve(keys),
+        budget: budget::resolve(keys, &store),
+        store,
         trace: trace_keys::resolve(keys),
         log: Log {
             level: keys.take("log.level", "info".to_owned(), log_level),

@@ -30,7 +30,7 @@ pub(super) fn resolve(keys: &mut Keys<'_>) -> Config {
 }
 
 /// The text at `path` with its `${NAME}`s filled in from the environment.
-fn filled(keys: &mut Keys<'_>, path: &str) -> Option<Secret> {
+pub(super) fn filled(keys: &mut Keys<'_>, path: &str) -> Option<Secret> {
     let template = keys.take(path, None, |value: &Value| units::text(value).map(|text| Some(Template::new(&text))))?;
     match template.fill(&|name| keys.variable(name)) {
         Ok(secret) => Some(secret),

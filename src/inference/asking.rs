@@ -131,16 +131,8 @@ fn prompt_tokens(prompt: &Prompt) -> u64 {
 
 /// Whether the model certainly was not asked, or refused to answer.
 fn is_unmade(error: &Error) -> bool {
-    use backend::Error as Backend;
     match error {
-        Error::Backend(error) => match error {
-            Backend::Connect(_)
-            | Backend::Status(_)
-            | Backend::Busy { .. }
-            | Backend::UnknownModel { .. }
-            | Backend::Unsupported { .. } => true,
-            Backend::Stalled(_) | Backend::Protocol(_) | Backend::BodyTooLarge | Backend::BodyBroken => false,
-        },
+        Error::Backend(error) => error.is_unmade(),
         Error::ReplyTooLong(_) | Error::RetriesExhausted { .. } | Error::Denied(_) => false,
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     backend,
-    budget::{Denial, denial::Reason},
+    budget::Denial,
     chat::{Problem, Report, problem::Kind},
 };
 
@@ -51,14 +51,7 @@ impl From<Error> for Problem {
                 let message = format!("The model made no correct tool call in {attempts} attempts. The last fault: {last_fault}.");
                 Self { report: Some(Box::new(report)), ..Self::new(Kind::RetriesExhausted, message).with_code("retries_exhausted") }
             }
-            Error::Denied(Denial { reason, message }) => match reason {
-                Reason::Spent(reason) => {
-                    let report = Report { halt_reason: Some(reason), ..Report::default() };
-                    Self { report: Some(Box::new(report)), ..Self::new(Kind::Spent, message).with_code("insufficient_quota") }
-                }
-                Reason::Forbidden => Self::new(Kind::Forbidden, message).with_code("not_allowed"),
-                Reason::Unavailable => Self::new(Kind::NotReady, message).with_code("budget_unavailable"),
-            },
+            Error::Denied(denial) => denial.into(),
         }
     }
 }

@@ -82,10 +82,8 @@ pub(super) fn guardrails(headers: &HeaderMap, guardrails: Guardrails) -> Result<
 /// Puts what the headers say of a run into `request`: its id, its conversation, whose tools it may use, whether it is a rehearsal.
 pub(super) fn order(head: &Parts, request: &mut Request) -> Result<(), Problem> {
     let headers = &head.headers;
-    let id = head.extensions.get().and_then(|RequestId(id)| id.to_str().ok());
-    request.id = id.unwrap_or_default().to_owned();
-    let session = headers.get(SESSION_ID).and_then(|value| value.to_str().ok()).map(str::trim);
-    if let Some(session) = session.filter(|session| !session.is_empty()) {
+    id_of(head).clone_into(&mut request.id);
+    if let Some(session) = session(headers) {
         request.session = Some(session.to_owned());
     }
     request.dry_run |= headers.get(DRY_RUN).is_some_and(|value| matches!(value.as_bytes(), b"1" | b"true"));
@@ -93,6 +91,16 @@ pub(super) fn order(head: &Parts, request: &mut Request) -> Result<(), Problem> 
         request.servers = servers(headers)?;
     }
     Ok(())
+}
+
+/// The id of a request, once it has one.
+pub(super) fn id_of(head: &Parts) -> &str {
+    head.extensions.get().and_then(|RequestId(id)| id.to_str().ok()).unwrap_or_default()
+}
+
+/// The conversation that the request is part of, where it says so.
+pub(super) fn session(headers: &HeaderMap) -> Option<&str> {
+    headers.get(SESSION_ID).and_then(|value| value.to_str().ok()).map(str::trim).filter(|session| !session.is_empty())
 }
 
 fn servers(headers: &HeaderMap) -> Result<Servers, Problem> {

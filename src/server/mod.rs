@@ -14,6 +14,7 @@ mod query;
 mod reply;
 mod router;
 mod routes;
+mod watched;
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 

@@ -42,14 +42,14 @@ use crate::{
 pub struct Proposal {
     /// Which call of the run it is, from 1.
     pub step: usize,
+    /// On whose account it is made.
+    pub account: Arc<Account>,
     /// The call's id.
     pub call_id: String,
     /// Counts what it costs.
     pub meter: Meter,
     /// What it came to.
     pub cost: Cost,
-    /// On whose account it is made.
-    pub account: Arc<Account>,
     /// The tool that the model called.
     pub entry: Entry,
     /// Its arguments.

@@ -54,8 +54,8 @@ pub(super) fn call(run: &Run, record: &CallRecord, arguments: Option<&RawValue>)
 
 /// The line of one attempt of a model: the `attempt`th of the `turn`th turn.
 pub(super) fn attempt(run: &Run, (turn, attempt): (usize, u32), latency_ms: u64, told: Told<'_>) -> Line {
-    let Told { note, error, is_made, cost } = told;
-    let usage = note.map(|note| note.usage).filter(|usage| *usage != Usage::default());
+    let Told { note, usage, error, is_made, cost } = told;
+    let usage = Some(note.map_or(usage, |note| note.usage)).filter(|usage| *usage != Usage::default());
     let error = error.or_else(|| note.filter(|note| note.fault.is_some())?.detail.as_deref());
     let line = AttemptLine {
         schema_version: SCHEMA_VERSION,
@@ -87,6 +87,8 @@ pub(super) fn attempt(run: &Run, (turn, attempt): (usize, u32), latency_ms: u64,
 pub(super) struct Told<'a> {
     /// What was done to the reply, where there was one.
     pub(super) note: Option<&'a Attempt>,
+    /// What it used, where that is all that is known of the reply.
+    pub(super) usage: Usage,
     /// Why there was none.
     pub(super) error: Option<&'a str>,
     /// Whether the model was asked, as far as is known.

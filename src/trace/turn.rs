@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     chat::{
-        CallRecord, Request,
+        CallRecord, Request, Usage,
         call::{NO_SERVER, Rejected},
         canonical::arguments_hash,
         cost::Cost,
@@ -108,6 +108,11 @@ impl Turn {
         // What is wrong with arguments is told with the values that are.
         let quotes = note.is_some_and(|note| note.fault == Some(Fault::Arguments)) && !self.is_verbose();
         self.tell(Told { note, error: error.or(quotes.then_some(WRONG_ARGUMENTS)), ..Told::default() });
+    }
+
+    /// The attempt, which went past all guardrails, has ended: the backend told `usage`, if it told any, and `error` went wrong.
+    pub fn end_passed(&mut self, usage: Usage, error: Option<&str>) {
+        self.tell(Told { usage, error, ..Told::default() });
     }
 
     fn is_verbose(&self) -> bool {

@@ -8,6 +8,7 @@ pub mod ndjson;
 pub mod object;
 pub mod ollama;
 pub mod openai;
+pub mod outline;
 pub mod role;
 pub mod sse;
 pub mod text;

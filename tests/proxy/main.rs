@@ -44,6 +44,7 @@ mod health;
 mod mcp;
 
 mod messages;
+mod metered;
 
 mod golden;
 

@@ -10,6 +10,7 @@ use std::{
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use toolgate::{
+    budget::keys::Digest,
     config::{Config, budget::Books},
     trace::Sink,
 };
@@ -24,6 +25,9 @@ use crate::harness::{
 struct Kept {
     folder: PathBuf,
 }
+
+const ADMIN: &str = "tg_of_the_administrator";
+const CHAT: &str = "tg_chat";
 
 /// A thousandth of a dollar is 100,000 microcents.
 const PRICES: &str = r#"
@@ -59,8 +63,13 @@ impl Kept {
 
     /// A proxy that keeps books and a trace here, before `upstream`, with a server that has `tools`.
     async fn proxy(&self, upstream: &Upstream, tools: Value, change: impl FnOnce(&mut Config)) -> Proxy {
+        self.proxy_from(PRICES, upstream, tools, change).await
+    }
+
+    /// The same with the settings of a TOML `file`.
+    async fn proxy_from(&self, file: &str, upstream: &Upstream, tools: Value, change: impl FnOnce(&mut Config)) -> Proxy {
         let with_servers = mcp::with_servers([mcp::server("fs", tools)]);
-        Proxy::start_from(PRICES, |config| {
+        Proxy::start_from(file, |config| {
             config.backends.backends[0].target.url = format!("http://{}", upstream.address).parse().unwrap();
             with_servers(config);
             config.trace.sink = Sink::File(self.trace());
@@ -252,4 +261,33 @@ async fn a_ledger_that_another_has_open_is_not_left_out_in_silence() {
     assert_eq!((&report["agrees"], code), (&Value::Null, Some(2)));
     assert!(report["ledger"]["absent"].as_str().unwrap().contains("in use by another process"), "{report:#}");
     assert_eq!(report["total"]["cost_microcents"], 1800);
+}
+
+#[tokio::test]
+async fn a_toolgate_that_runs_is_asked_for_its_ledger() {
+    let kept = Kept::new("running");
+    let key = |name: &str, secret: &str, more: &str| format!("[[key]]\nname = \"{name}\"\nhash = \"{}\"\n{more}\n", Digest::of(secret));
+    let file = [PRICES, &key("admin", ADMIN, "admin = true"), &key("chat", CHAT, "")].concat();
+    let upstream = Upstream::saying([read().costing([100, 20, 0]), done().costing([1, 1, 0])]).await;
+    let proxy = kept.proxy_from(&file, &upstream, reading(json!({})), |_| {}).await;
+    let bearer = format!("Bearer {CHAT}");
+    assert_eq!(proxy.ask_with(&chat(), &[("authorization", &bearer)]).await.status, 200);
+    eventually("the trace is not written", || kept.lines() == 3).await;
+
+    let run = async |key: Option<&str>| {
+        let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_toolgate"));
+        command.args(["report", "cost", "--json", "--by", "key", "--config"]).arg(kept.config());
+        command.args(["--listen", &proxy.address.to_string()]).env_remove("TOOLGATE_ADMIN_KEY");
+        if let Some(key) = key {
+            command.env("TOOLGATE_ADMIN_KEY", key);
+        }
+        let output = command.output().await.unwrap();
+        (serde_json::from_slice::<Value>(&output.stdout).unwrap(), output.status.code())
+    };
+    let (report, code) = run(Some(ADMIN)).await;
+    assert_eq!((&report["agrees"], code), (&json!(true), Some(0)), "{report:#}");
+    assert_eq!((&report["groups"][0]["group"], &report["total"]["ledger"]["cost_microcents"]), (&json!("chat"), &json!(161_800)));
+    let (report, code) = run(None).await;
+    assert_eq!((&report["agrees"], code), (&Value::Null, Some(2)));
+    assert!(report["ledger"]["absent"].as_str().unwrap().contains("TOOLGATE_ADMIN_KEY"), "{report:#}");
 }

@@ -17,6 +17,7 @@ use async_stream::try_stream;
 use futures_util::{StreamExt, future::join_all};
 
 pub use self::{
+    held::Held,
     listing::{Health, Listed},
     table::{Candidate, Model},
 };

@@ -102,7 +102,9 @@ impl Book for Changes<'_> {
 
     fn ended(&self, now_ms: u64, limit: usize) -> Result<Vec<(String, Unit)>, StoreError> {
         let over = self.pages.ending.iter().take_while(|(until, ..)| until.saturating_add(KEPT_MS) < now_ms);
-        let is_idle = |key: &(String, Unit)| self.pages.balances.get(key).is_some_and(|balance| balance.reserved == 0);
+        let is_idle = |(scope, unit): &(String, Unit)| {
+            self.balance(scope, *unit).is_ok_and(|known| known.is_some_and(|balance| balance.reserved == 0))
+        };
         Ok(over.map(|(_, scope, unit)| (scope.clone(), *unit)).filter(is_idle).take(limit).collect())
     }
 

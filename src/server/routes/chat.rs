@@ -9,9 +9,9 @@ use futures_util::StreamExt;
 use hyper::{Request, Response, StatusCode, body::Incoming, http::request::Parts};
 use tokio::time::Instant;
 
-use super::forward::with_query;
+use super::{forward::with_query, metered};
 use crate::{
-    agent::Run,
+    agent::{Job, Run},
     api::{Dialect, Encoder},
     backend::forward::Forward,
     chat::{Event, Problem, Reply},
@@ -46,7 +46,7 @@ pub(in crate::server) async fn complete(
         origin::check(&head.headers, &state.config.origins)?;
     }
     if dialect.is_native() && !is_work && state.router.is_native(job.request()) {
-        return pass(state, &head, job.request(), body).await;
+        return pass(state, &head, &job, body).await;
     }
     if job.request().choices != 1 && !is_work {
         return Err(Problem::invalid("n", "The backend gives one choice only: leave `n` out, or ask several times."));
@@ -61,11 +61,14 @@ pub(in crate::server) async fn complete(
 }
 
 /// The short cut: the client's bytes go up, the backend's come down.
-async fn pass(state: &State, head: &Parts, request: &crate::chat::Request, body: Bytes) -> Result<Response<reply::Body>, Problem> {
+async fn pass(state: &State, head: &Parts, job: &Job, body: Bytes) -> Result<Response<reply::Body>, Problem> {
     let path = with_query("/v1/chat/completions", head.uri.query());
-    let caller = request.credential.as_ref();
+    let caller = job.request().credential.as_ref();
     let forward = Forward { method: &head.method, path: &path, headers: &head.headers, caller };
-    Ok(reply::passed(state.router.pass(request, &forward, body).await?))
+    if job.meter().is_on() {
+        return metered::pass(state, job, &forward, body).await;
+    }
+    Ok(reply::passed(state.router.pass(job.request(), &forward, body).await?))
 }
 
 async fn answer(mut run: Run, encoder: Box<dyn Encoder>) -> Result<Response<reply::Body>, Problem> {

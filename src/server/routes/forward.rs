@@ -6,6 +6,7 @@ use hyper::{
 };
 use serde::Deserialize;
 
+use super::metered;
 use crate::{
     backend::forward::Forward,
     chat::Problem,
@@ -24,6 +25,9 @@ pub(in crate::server) async fn to(
     request: Request<Incoming>,
     (path, caller): (&str, Caller),
 ) -> Result<Response<reply::Body>, Problem> {
+    if state.gate.is_on() && metered::is_counted(request.method(), path) {
+        return metered::forward(state, request, (path, caller)).await;
+    }
     let (head, incoming) = request.into_parts();
     let path = with_query(path, head.uri.query());
     let forward = Forward { method: &head.method, path: &path, headers: &head.headers, caller: caller.credential.as_ref() };

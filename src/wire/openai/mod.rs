@@ -6,6 +6,7 @@
 mod error;
 mod said;
 mod scalar;
+mod tally;
 mod usage;
 
 use serde::Deserialize;
@@ -14,6 +15,7 @@ use serde_json::value::RawValue;
 pub use self::error::ErrorBody;
 pub use self::said::{Said, Voice};
 pub use self::scalar::Scalar;
+pub use self::tally::Tally;
 pub use self::usage::Usage;
 
 /// One `chat.completion.chunk`, a whole `chat.completion`, or the error object that some servers send in their place.

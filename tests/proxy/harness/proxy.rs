@@ -6,6 +6,7 @@ use serde_json::Value;
 use tokio::{net::TcpListener, sync::oneshot, task::JoinSet};
 use toolgate::{
     app,
+    budget::Gate,
     config::{self, Config, budget::Books},
     resilience::tasks::Tasks,
     server,
@@ -23,6 +24,7 @@ pub(crate) struct Proxy {
     stop: Option<oneshot::Sender<()>>,
     pub(crate) tasks: Tasks,
     pub(crate) toolbox: Option<Arc<Toolbox>>,
+    pub(crate) gate: Gate,
     serving: JoinSet<usize>,
 }
 
@@ -69,10 +71,10 @@ impl Proxy {
         if let Some(toolbox) = &state.toolbox {
             toolbox.start();
         }
-        let (tasks, toolbox) = (state.tasks.clone(), state.toolbox.clone());
+        let (tasks, toolbox, gate) = (state.tasks.clone(), state.toolbox.clone(), state.gate.clone());
         let mut serving = JoinSet::new();
         serving.spawn(server::serve(listener, state, async { drop(stopped.await) }));
-        Self { address, client: Client::new(address), stop: Some(stop), tasks, toolbox, serving }
+        Self { address, client: Client::new(address), stop: Some(stop), tasks, toolbox, gate, serving }
     }
 
     pub(crate) async fn get(&self, path: &str) -> Answer {

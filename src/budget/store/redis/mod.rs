@@ -69,12 +69,14 @@ impl Redis {
     /// See [`super::super::Ledger::reserve`].
     pub async fn reserve(&self, request: &Request) -> Result<Reserved, Error> {
         let place = place("reserve", &request.subject, &request.idempotency_key);
-        let mut asked = wanted(request)?;
-        asked["id"] = reservation_id(&place).into();
-        asked["ttl_ms"] = bounded(request.ttl_ms).into();
-        asked["grace_ms"] = bounded(request.grace_period_ms).into();
-        asked["subject"] = text(&request.subject)?.into();
-        asked["action"] = text(&request.action)?.into();
+        let more = json!({
+            "id": reservation_id(&place),
+            "ttl_ms": bounded(request.ttl_ms),
+            "grace_ms": bounded(request.grace_period_ms),
+            "subject": text(&request.subject)?,
+            "action": text(&request.action)?,
+        });
+        let asked = with(wanted(request)?, more);
         self.run(&scripts::RESERVE, Repeat::Once, &keyed(asked, &place, request)).await
     }
 
@@ -123,16 +125,14 @@ impl Redis {
 
     /// See [`super::super::Ledger::allocate`].
     pub async fn allocate(&self, scope: &str, unit: Unit, terms: &Terms) -> Result<Balance, Error> {
-        let mut asked = json!({ "operation": "allocate", "scope": scope, "unit": unit });
-        for (name, amount) in [("allocated", terms.allocated), ("overdraft_limit", terms.overdraft_limit)] {
-            if let Some(amount) = amount {
-                asked[name] = bounded(amount).into();
-            }
-        }
-        if let Some(caps) = &terms.caps {
-            // None are those that ask for nothing.
-            asked["caps"] = if *caps == Caps::default() { String::new() } else { text(caps)? }.into();
-        }
+        // No caps are those that ask for nothing.
+        let caps = |caps: &Caps| if *caps == Caps::default() { Ok(String::new()) } else { text(caps) };
+        let terms = json!({
+            "allocated": terms.allocated.map(bounded),
+            "overdraft_limit": terms.overdraft_limit.map(bounded),
+            "caps": terms.caps.as_ref().map(caps).transpose()?,
+        });
+        let asked = with(json!({ "operation": "allocate", "scope": scope, "unit": unit }), terms);
         self.run(&scripts::ADMINISTER, Repeat::Never, &asked).await
     }
 
@@ -223,9 +223,15 @@ fn wanted(request: &Request) -> Result<Value, Error> {
 }
 
 /// `asked`, to be done once at `place`, where the hash of `whole` tells it from all else.
-fn keyed(mut asked: Value, place: &str, whole: &impl Serialize) -> Value {
-    asked["place"] = place.into();
-    asked["hash"] = hash(whole).into();
+fn keyed(asked: Value, place: &str, whole: &impl Serialize) -> Value {
+    with(asked, json!({ "place": place, "hash": hash(whole) }))
+}
+
+/// `asked` and those of `more` that are there: for a script what is null is something.
+fn with(mut asked: Value, more: Value) -> Value {
+    if let (Value::Object(asked), Value::Object(more)) = (&mut asked, more) {
+        asked.extend(more.into_iter().filter(|(_, value)| !value.is_null()));
+    }
     asked
 }
 
