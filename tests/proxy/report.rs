@@ -291,3 +291,20 @@ async fn a_toolgate_that_runs_is_asked_for_its_ledger() {
     assert_eq!((&report["agrees"], code), (&Value::Null, Some(2)));
     assert!(report["ledger"]["absent"].as_str().unwrap().contains("TOOLGATE_ADMIN_KEY"), "{report:#}");
 }
+
+#[tokio::test]
+async fn what_is_passed_on_is_in_both() {
+    let kept = Kept::new("passed");
+    let replies = [Reply::text("Hello.").costing([30, 4, 0]), Reply::text("Hello.").costing([30, 4, 0]), Reply::error(503, "busy")];
+    let upstream = Upstream::saying(replies).await;
+    let proxy = kept.proxy(&upstream, json!([]), |config| config.tools.servers.clear()).await;
+    proxy.ask(&chat()).await;
+    let mut streamed = chat();
+    streamed["stream"] = json!(true);
+    proxy.ask(&streamed).await;
+    proxy.ask(&chat()).await;
+    kept.close(proxy, 3).await;
+    let (report, code) = kept.report(&["--executed-only"]);
+    assert_eq!((&report["agrees"], &report["total"]["calls"], code), (&json!(true), &json!(2), Some(0)), "{report:#}");
+    assert_eq!(report["total"]["cost_microcents"], 2 * (30 * 300 + 4 * 1500));
+}
