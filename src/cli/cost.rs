@@ -190,7 +190,7 @@ fn books(config: &Config, key: Option<String>, range: Range) -> anyhow::Result<K
         Books::Memory => return Ok(of_running("it is in the memory of the toolgate that runs (budget.store)")),
         Books::File { path, .. } if !path.exists() => return Ok(Known::Absent(format!("there is none at {} yet", path.display()))),
         Books::File { path, .. } => path.display().to_string(),
-        Books::Redis => "redis".to_owned(),
+        Books::Redis(_) => "Redis".to_owned(),
     };
     let reading = async {
         match app::books(config) {
