@@ -19,6 +19,8 @@ use crate::{
     backend::{Router, Slot, Target, target},
     budget::{
         self, Gate,
+        cycles::Cycles,
+        journal::Journal,
         store::{
             file::{File, Sync},
             memory::Memory,
@@ -45,7 +47,7 @@ pub async fn serve(config: Config) -> anyhow::Result<ExitCode> {
     raise_descriptor_limit(config.server.connections_max);
     let listener = TcpListener::bind(config.server.listen).await.with_context(|| format!("listen on {}", config.server.listen))?;
     let address = listener.local_addr().context("read the listener's address")?;
-    let state = build(&config, books(&config)?);
+    let state = build(&config, gate(&config)?);
     let backends: Vec<&str> = config.backends.backends.iter().map(|backend| backend.name.as_str()).collect();
     tracing::info!(%address, ?backends, "listening");
     let router = state.router.clone();
@@ -126,19 +128,35 @@ fn raise_descriptor_limit(connections_max: usize) {
     }
 }
 
-/// The parts of one server, whose costs are kept in `books`.
-pub fn build(config: &Config, books: Option<Arc<budget::Store>>) -> State {
+/// The parts of one server that asks `gate` before anything costs.
+pub fn build(config: &Config, gate: Gate) -> State {
     let router = Router::new(config.backends.clone(), &config.upstream);
     let engine = Arc::new(Engine::new(Arc::new(router.clone()), config.inference.clone()));
-    let tasks = Tasks::default();
+    let tasks = gate.tasks().clone();
     let store = Arc::new(Store::new(config.store.clone()));
     let toolbox = (!config.tools.servers.is_empty()).then(|| Toolbox::new(config.tools.clone(), tasks.clone(), Arc::clone(&store)));
-    let gate = Gate::new(config.budget.policy.clone(), books, tasks.clone());
     // The one place where what anybody may use meets what each key may: whoever asks, asks on an account of these.
     let keys = config.keys.clone().within(&config.budget.policy.access);
     let trace = recorder(config);
     let agent = Agent::new(Parts { engine, toolbox: toolbox.clone(), store, trace, gate: gate.clone(), config: config.agent });
     State { config: config.server.clone(), keys, agent, router, toolbox, gate, tasks }
+}
+
+/// The gate, as the configuration says. Fails when the books or the journal cannot be opened.
+pub fn gate(config: &Config) -> anyhow::Result<Gate> {
+    let budget = &config.budget;
+    let tasks = Tasks::default();
+    let books = books(config)?;
+    let is_remote = books.as_ref().is_some_and(|books| !books.is_local());
+    let mut gate = Gate::new(budget.policy.clone(), books, tasks.clone());
+    if is_remote {
+        let folder = budget.journal.join("redis");
+        gate = gate.with_journal(Journal::open(folder).with_context(|| format!("open the journal {}", budget.journal.display()))?);
+    }
+    if let Some(cycles) = &budget.cycles {
+        gate = gate.with_cycles(Cycles::new(cycles.clone(), tasks).context("ask the Cycles server")?);
+    }
+    Ok(gate)
 }
 
 /// The books, as the configuration says, if there are any. Fails when they cannot be opened.
@@ -162,7 +180,8 @@ fn recorder(config: &Config) -> Recorder {
     let keys: Vec<Secret> = config.backends.backends.iter().filter_map(|backend| backend.target.api_key.clone()).collect();
     let tools = config.tools.clone();
     let servers = move || tools.servers.iter().flat_map(|server| server.credentials(&tools.variables)).collect::<Vec<_>>();
-    let credentials = move || keys.iter().cloned().chain(servers()).collect();
+    let cycles = config.budget.cycles.as_ref().and_then(|cycles| cycles.api_key.clone());
+    let credentials = move || keys.iter().chain(&cycles).cloned().chain(servers()).collect();
     Recorder::new(trace::Config { sink, ..config.trace.clone() }, Box::new(credentials))
 }
 
@@ -177,7 +196,7 @@ pub fn accept(config: &Config, pattern: &str) -> anyhow::Result<Vec<String>> {
 
 /// What is wrong with the backends, one sentence each.
 pub async fn check(config: Config) -> Vec<String> {
-    build(&config, None).router.check().await
+    build(&config, Gate::default()).router.check().await
 }
 
 /// Asks the toolgate that listens at the configured address whether it lives.

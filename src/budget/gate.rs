@@ -8,56 +8,54 @@ use tokio::task::JoinHandle;
 
 use super::{
     Account, Denial, Meter, Store,
-    ledger::{Action, Code, Error, Event, Refusal, Request, Reserved, StoreError},
+    cycles::{self, Cycles, Lease},
+    journal::Journal,
+    ledger::{Action, Error, Request, Reserved, StoreError},
     meter::Run,
     policy::Policy,
+    settle::{Kept, Pending, Settlement, Settler},
 };
-use crate::{budget::Amount, resilience::tasks::Tasks};
+use crate::resilience::tasks::Tasks;
 
 /// Asks before anything costs. Cloning it shares everything.
 #[derive(Debug, Clone, Default)]
 pub struct Gate(Arc<Inner>);
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Inner {
     policy: Policy,
     store: Option<Arc<Store>>,
     tasks: Tasks,
+    journal: Option<Arc<Journal<Pending>>>,
+    cycles: Option<Cycles>,
 }
 
 /// How often what was never settled is given back.
 const SWEEP_EVERY: Duration = Duration::from_secs(5);
-/// The first wait before a settlement is tried again; it doubles with each that follows.
-const RETRY_FIRST: Duration = Duration::from_millis(250);
-/// The longest.
-const RETRY_MAX: Duration = Duration::from_secs(10);
-
-/// How a reservation ends.
-#[derive(Debug, Clone)]
-pub(super) enum Settlement {
-    /// What was done cost so much.
-    Commit(Vec<Amount>),
-    /// It was not done.
-    Release,
-}
-
-/// What was put aside, and with which words.
-#[derive(Debug)]
-pub(super) struct Kept {
-    /// The id of the reservation; `None` where the ledger could not be asked, and the call was made all the same.
-    pub(super) id: Option<String>,
-    /// What was asked for.
-    pub(super) request: Request,
-}
-
 impl Gate {
     /// A gate that keeps to `policy`. Without a `store` it keeps no books, and knows the ceilings of a request only.
     pub fn new(policy: Policy, store: Option<Arc<Store>>, tasks: Tasks) -> Self {
-        Self(Arc::new(Inner { policy, store, tasks }))
+        Self(Arc::new(Inner { policy, store, tasks, journal: None, cycles: None }))
     }
 
-    /// Begins to give back what is never settled. For use once there is a runtime.
+    /// The same gate, whose costs wait in `journal` for a ledger that does not answer, and survive the process there.
+    #[must_use]
+    pub fn with_journal(self, journal: Journal<Pending>) -> Self {
+        Self(Arc::new(Inner { journal: Some(Arc::new(journal)), ..Inner::clone(&self.0) }))
+    }
+
+    /// The same gate, which asks `cycles` as well.
+    #[must_use]
+    pub fn with_cycles(self, cycles: Cycles) -> Self {
+        Self(Arc::new(Inner { cycles: Some(cycles), ..Inner::clone(&self.0) }))
+    }
+
+    /// Begins to give back what is never settled, and settles what a former process could not. For use once, when there is a runtime.
     pub fn start(&self) {
+        if let Some(cycles) = self.0.cycles.clone() {
+            self.0.tasks.spawn(async move { cycles.replay().await });
+        }
+        self.replay();
         let Some(store) = self.0.store.clone() else { return };
         let tasks = self.0.tasks.clone();
         self.0.tasks.spawn(async move {
@@ -71,6 +69,24 @@ impl Gate {
                 }
             }
         });
+    }
+
+    /// Settles what a former process left in the journal.
+    fn replay(&self) {
+        let Some(journal) = self.0.journal.clone() else { return };
+        let gate = self.clone();
+        self.0.tasks.spawn(async move {
+            match tokio::task::spawn_blocking(move || journal.all()).await {
+                Ok(Ok(left)) => left.into_iter().for_each(|Pending { kept, settlement }| gate.settle(kept, settlement)),
+                Ok(Err(error)) => tracing::error!(%error, "the journal of costs cannot be read"),
+                Err(error) => tracing::error!(%error, "the journal of costs was not read"),
+            }
+        });
+    }
+
+    /// What outlives requests.
+    pub fn tasks(&self) -> &Tasks {
+        &self.0.tasks
     }
 
     /// The books, where there are any.
@@ -112,6 +128,26 @@ impl Gate {
         }
     }
 
+    /// Puts aside what `request` asks for with the Cycles server, where there is one.
+    pub(super) async fn lease(&self, request: &Request) -> Result<Option<Lease>, Error> {
+        let Some(cycles) = &self.0.cycles else { return Ok(None) };
+        let estimate = request.estimates.iter().find(|estimate| estimate.unit == cycles.unit());
+        let ask = cycles::Ask {
+            idempotency_key: request.idempotency_key.clone(),
+            subject: request.subject.clone(),
+            action: request.action.clone(),
+            estimate: estimate.map_or(0, |estimate| estimate.amount),
+        };
+        match cycles.reserve(&ask).await {
+            Ok(lease) => Ok(Some(lease)),
+            Err(Error::Store(error)) if self.0.policy.fails_open => {
+                tracing::error!(error = &error as &dyn std::error::Error, "the Cycles server cannot be asked, and is not told of the call");
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     /// Why [`Self::reserve`] would fail now, if it would; writes nothing.
     pub(super) async fn would_refuse(&self, request: &Request) -> Option<Denial> {
         match self.0.store.as_ref()?.decide(request).await {
@@ -133,13 +169,9 @@ impl Gate {
 
     /// Settles `kept`: at once where that waits for nobody, else on its own, until it is done.
     pub(super) fn settle(&self, kept: Kept, settlement: Settlement) {
-        let Some(store) = self.0.store.clone() else { return };
-        let tasks = self.0.tasks.clone();
-        let mut work = Box::pin(async move { finish(&store, &kept, &settlement, &tasks).await });
-        // A local ledger answers at the first poll.
-        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-        if work.as_mut().poll(&mut context).is_pending() {
-            self.0.tasks.spawn_if_possible(work);
+        if let Some(store) = &self.0.store {
+            let settler = Settler { store: Arc::clone(store), tasks: self.0.tasks.clone(), journal: self.0.journal.clone() };
+            settler.settle(Pending { kept, settlement });
         }
     }
 }
@@ -174,82 +206,6 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// Settles `kept`, as often as it takes while the process lives.
-async fn finish(store: &Store, kept: &Kept, settlement: &Settlement, tasks: &Tasks) {
-    let mut wait = RETRY_FIRST;
-    loop {
-        match settle(store, kept, settlement).await {
-            Ok(()) => return,
-            Err(Error::Refused(refusal)) => {
-                tracing::error!(
-                    refusal = &refusal as &dyn std::error::Error,
-                    key = kept.request.idempotency_key,
-                    "a cost is not in the books"
-                );
-                return;
-            }
-            Err(Error::Store(error)) => {
-                tracing::warn!(error = &error as &dyn std::error::Error, "the ledger cannot be settled with now, it is tried again");
-            }
-        }
-        tokio::select! {
-            () = tokio::time::sleep(wait) => wait = (wait * 2).min(RETRY_MAX),
-            () = tasks.ending() => {
-                if let Err(error) = settle(store, kept, settlement).await {
-                    tracing::error!(error = &error as &dyn std::error::Error, key = kept.request.idempotency_key, "a cost is not in the books");
-                }
-                return;
-            }
-        }
-    }
-}
-
-async fn settle(store: &Store, kept: &Kept, settlement: &Settlement) -> Result<(), Error> {
-    let key = &kept.request.idempotency_key;
-    match (settlement, &kept.id) {
-        (Settlement::Release, None) => Ok(()),
-        (Settlement::Release, Some(id)) => match store.release(id, &format!("release:{key}")).await {
-            // Its time was over, and it was given back.
-            Err(Error::Refused(Refusal { code: Code::ReservationExpired | Code::NotFound, .. })) => Ok(()),
-            released => released.map(drop),
-        },
-        (Settlement::Commit(actuals), Some(id)) => match store.commit(id, &format!("commit:{key}"), actuals).await {
-            // It took longer than it was put aside for, and has happened all the same.
-            Err(Error::Refused(Refusal { code: Code::ReservationExpired | Code::NotFound, .. })) => {
-                store.event(&event(&kept.request, actuals)).await.map(drop)
-            }
-            // It cost more than the budget stands: what was put aside for it is charged at least.
-            Err(Error::Refused(Refusal { code: Code::BudgetExceeded | Code::OverdraftLimitExceeded, message, .. })) => {
-                tracing::error!(%message, key, "a cost is in the books only as far as it was reserved");
-                store.commit(id, &format!("commit:{key}:reserved"), &lesser(actuals, &kept.request.estimates)).await.map(drop)
-            }
-            committed => committed.map(drop),
-        },
-        (Settlement::Commit(actuals), None) => store.event(&event(&kept.request, actuals)).await.map(drop),
-    }
-}
-
-/// Each of `actuals`, but no more than was put aside.
-fn lesser(actuals: &[Amount], estimates: &[Amount]) -> Vec<Amount> {
-    let least = |actual: &Amount| {
-        let estimate = estimates.iter().find(|estimate| estimate.unit == actual.unit);
-        Amount::new(actual.unit, estimate.map_or(0, |estimate| estimate.amount).min(actual.amount))
-    };
-    actuals.iter().map(least).collect()
-}
-
-fn event(request: &Request, actuals: &[Amount]) -> Event {
-    Event {
-        idempotency_key: format!("commit:{}", request.idempotency_key),
-        subject: request.subject.clone(),
-        action: request.action.clone(),
-        actuals: actuals.to_vec(),
-        quotas: request.quotas.clone(),
-        opens: request.opens,
-        overage_policy: request.overage_policy,
-    }
-}
-
 /// What a call is known as in the books.
 pub(super) fn action(run: &Run, kind: &str, name: &str) -> Action {
     Action {
@@ -264,7 +220,7 @@ pub(super) fn action(run: &Run, kind: &str, name: &str) -> Action {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::budget::{Unit, ledger::Overage, store::memory::Memory};
+    use crate::budget::{Amount, Unit, ledger::Overage, store::memory::Memory};
 
     #[tokio::test(start_paused = true)]
     async fn what_is_put_aside_for_nobody_is_given_back() {

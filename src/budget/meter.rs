@@ -221,9 +221,16 @@ impl Inner {
         let request = self.request(charge, step);
         let (kept, caps) = self.gate.reserve(request).await?;
         pass.keep(kept);
-        let steps = caps.as_ref().and_then(|caps| caps.max_steps_remaining);
+        let lease = match pass.request() {
+            Some(request) => self.gate.lease(request).await?,
+            None => None,
+        };
+        let elsewhere = lease.as_ref().and_then(|lease| lease.caps().cloned()).map(Arc::new);
+        lease.into_iter().for_each(|lease| pass.keep_lease(lease));
+        let caps: Vec<Arc<Caps>> = caps.into_iter().chain(elsewhere).collect();
+        let steps = caps.iter().filter_map(|caps| caps.max_steps_remaining).min();
         pass.takes_step(self.take_step(steps)?);
-        if let Some(caps) = caps {
+        for caps in caps {
             self.keep_to(&caps, &charge.action, &mut pass).await?;
         }
         Ok(pass)

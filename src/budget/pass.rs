@@ -5,11 +5,12 @@ use std::sync::Arc;
 use super::{
     Ask,
     allowance::Allowance,
+    cycles::{Lease, Metrics},
     estimate,
-    gate::{Kept, Settlement},
-    ledger::Action,
+    ledger::{Action, Request},
     meter::Inner,
     price::ModelPrice,
+    settle::{Kept, Settlement},
 };
 use crate::chat::{Usage, cost::Cost, report::HaltReason};
 
@@ -23,6 +24,8 @@ struct Standing {
     meter: Arc<Inner>,
     charge: Arc<Charge>,
     kept: Option<Kept>,
+    /// What was put aside elsewhere.
+    lease: Option<Lease>,
     price: Option<ModelPrice>,
     prompt_tokens: u64,
     /// How many pieces of the reply came, and how many bytes they had.
@@ -57,6 +60,7 @@ impl Pass {
             meter,
             charge,
             kept: None,
+            lease: None,
             price: None,
             prompt_tokens: 0,
             heard: (0, 0),
@@ -97,6 +101,17 @@ impl Pass {
     pub(super) fn keep(&mut self, kept: Kept) {
         if let Some(standing) = &mut self.0 {
             standing.kept = Some(kept);
+        }
+    }
+
+    /// What the ledger was asked for.
+    pub(super) fn request(&self) -> Option<&Request> {
+        self.0.as_ref().and_then(|standing| standing.kept.as_ref()).map(|kept| &kept.request)
+    }
+
+    pub(super) fn keep_lease(&mut self, lease: Lease) {
+        if let Some(standing) = &mut self.0 {
+            standing.lease = Some(lease);
         }
     }
 
@@ -203,6 +218,9 @@ impl Standing {
         if let Some(kept) = self.kept {
             self.meter.gate.settle(kept, Settlement::Release);
         }
+        if let Some(lease) = self.lease {
+            lease.release();
+        }
         None
     }
 
@@ -219,6 +237,18 @@ impl Standing {
         self.cost.set(actual.microcents);
         if let Some(kept) = self.kept {
             self.meter.gate.settle(kept, Settlement::Commit(actual.amounts()));
+        }
+        if let Some(lease) = self.lease {
+            let is_model = actual.tokens.is_some();
+            let count = |tokens: u64| is_model.then_some(tokens);
+            let metrics = Metrics {
+                tokens_input: count(usage.prompt_tokens),
+                tokens_output: count(usage.completion_tokens),
+                model_version: is_model.then(|| actual.action.name.clone()),
+                ..Metrics::default()
+            };
+            let spent = actual.of(lease.unit());
+            lease.commit(spent, metrics);
         }
         actual.microcents
     }

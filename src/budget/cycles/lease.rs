@@ -12,7 +12,7 @@ use super::{
     settle::{Mode, Pending},
     wire,
 };
-use crate::budget::{Amount, Subject, amount::AMOUNT_MAX, ledger::Caps};
+use crate::budget::{Amount, Subject, Unit, amount::AMOUNT_MAX, ledger::Caps};
 
 /// One reservation of the server's. It is extended while it lives, and is to be settled: dropped without that, it is extended no more and
 /// runs out, and if the call was made its cost is nowhere.
@@ -21,6 +21,7 @@ pub struct Lease {
     /// Gone once it is settled.
     held: Option<Held>,
     caps: Option<Caps>,
+    unit: Unit,
     _heart: DropGuard,
 }
 
@@ -48,12 +49,18 @@ impl Lease {
                 () = heart.beat(&inner) => {}
             }
         });
-        Self { held: Some(held), caps, _heart: stop.drop_guard() }
+        let unit = held.inner.unit;
+        Self { held: Some(held), caps, unit, _heart: stop.drop_guard() }
     }
 
     /// What the server asks the call to keep to.
     pub fn caps(&self) -> Option<&Caps> {
         self.caps.as_ref()
+    }
+
+    /// What is counted.
+    pub fn unit(&self) -> Unit {
+        self.unit
     }
 
     /// The call was made, or perhaps made, and cost `actual`. Returns at once: the cost is written to the journal and then told to the server

@@ -164,6 +164,11 @@ impl Cycles {
         Ok(Self { inner: Arc::new(inner) })
     }
 
+    /// What is counted.
+    pub fn unit(&self) -> Unit {
+        self.inner.unit
+    }
+
     /// Begins to tell the server the costs that a former process left in the journal, none before the server wants to be asked again. Goes on
     /// in the background until there are none, and beyond: what cannot be settled at once later on is tried again there. To be called once,
     /// at the start.

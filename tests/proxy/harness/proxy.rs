@@ -67,7 +67,7 @@ impl Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = oneshot::channel();
-        let state = Arc::new(app::build(&config, app::books(&config).unwrap()));
+        let state = Arc::new(app::build(&config, app::gate(&config).unwrap()));
         if let Some(toolbox) = &state.toolbox {
             toolbox.start();
         }

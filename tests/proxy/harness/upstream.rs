@@ -121,7 +121,14 @@ impl Upstream {
         let (mut config, problems) = config::from_text(file, &HashMap::new());
         assert_eq!(problems, []);
         config.backends.backends[0].target.url = format!("http://{}", self.address).parse().unwrap();
-        app::build(&config, None).router.models().await.unwrap().into_iter().map(|listed| listed.model).collect()
+        app::build(&config, toolgate::budget::Gate::default())
+            .router
+            .models()
+            .await
+            .unwrap()
+            .into_iter()
+            .map(|listed| listed.model)
+            .collect()
     }
 
     /// Every request so far, in the order of their bodies' ends.
