@@ -68,7 +68,7 @@ impl Metered {
 
     /// What the books say that was spent; nothing where nothing was. Fails where anything is still put aside.
     async fn booked(&self) -> Option<u64> {
-        let store = self.proxy.books.as_ref().unwrap();
+        let store = self.proxy.gate.store().unwrap();
         let balances = store.balances().await.unwrap();
         assert!(balances.iter().all(|(_, _, balance)| balance.reserved == 0), "{balances:?}");
         let entries = store.entries(0, u64::MAX).await.unwrap();
@@ -165,7 +165,7 @@ async fn a_backend_that_is_not_there_costs_nothing() {
     drop(metered.upstream);
     let answer = metered.proxy.post("/v1/completions", ASKED).await;
     assert_eq!(answer.status, 502);
-    let store = metered.proxy.books.as_ref().unwrap();
+    let store = metered.proxy.gate.store().unwrap();
     assert!(store.entries(0, u64::MAX).await.unwrap().is_empty());
     assert!(store.balances().await.unwrap().iter().all(|(_, _, balance)| balance.reserved == 0));
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 use tokio::{net::TcpListener, sync::oneshot, task::JoinSet};
 use toolgate::{
     app,
-    budget::Store,
+    budget::Gate,
     config::{self, Config, budget::Books},
     resilience::tasks::Tasks,
     server,
