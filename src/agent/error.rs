@@ -46,7 +46,7 @@ mod tests {
         let attempts = |count| vec![Attempt::default(); count];
         let before = Report { attempts: attempts(1), calls: vec![CallRecord::default()], ..Report::default() };
         let last = Report { attempts: attempts(2), ..Report::default() };
-        let exhausted = inference::Error::RetriesExhausted { report: last, last_fault: "text".to_owned() };
+        let exhausted = inference::Error::RetriesExhausted { report: Box::new(last), last_fault: "text".to_owned() };
         let report = Problem::from(Error::new(exhausted, 2, &before)).report.unwrap();
         assert_eq!((report.attempts.len(), report.calls.len()), (3, 1));
         assert_eq!(Problem::from(Error::new(inference::Error::ReplyTooLong(1), 1, &Report::default())).report, None);

@@ -202,7 +202,7 @@ impl Turns {
                 // What the last attempt cost is told nowhere else.
                 turn.usage = Usage::default();
                 report.attempts.iter().for_each(|attempt| turn.usage += attempt.usage);
-                turn.report = Some(Report { guardrail: Guardrail::Nudged, ..report });
+                turn.report = Some(Report { guardrail: Guardrail::Nudged, ..*report });
                 Ok(None)
             }
             Err(error) => Err(self.failed(error)),

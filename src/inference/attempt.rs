@@ -280,7 +280,7 @@ impl Attempts {
             return Ok(None);
         }
         self.exhausted = true;
-        let failure = || Error::RetriesExhausted { report: self.report(), last_fault: correction.detail };
+        let failure = || Error::RetriesExhausted { report: Box::new(self.report()), last_fault: correction.detail };
         correction.fallback.map(Some).ok_or_else(failure)
     }
 

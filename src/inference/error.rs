@@ -19,7 +19,7 @@ pub enum Error {
     #[error("no correct tool call in {} attempts", report.attempts.len())]
     RetriesExhausted {
         /// The attempts made.
-        report: Report,
+        report: Box<Report>,
         /// What was wrong with the last reply.
         last_fault: String,
     },
@@ -49,7 +49,7 @@ impl From<Error> for Problem {
             Error::RetriesExhausted { report, last_fault } => {
                 let attempts = report.attempts.len();
                 let message = format!("The model made no correct tool call in {attempts} attempts. The last fault: {last_fault}.");
-                Self { report: Some(Box::new(report)), ..Self::new(Kind::RetriesExhausted, message).with_code("retries_exhausted") }
+                Self { report: Some(report), ..Self::new(Kind::RetriesExhausted, message).with_code("retries_exhausted") }
             }
             Error::Denied(denial) => denial.into(),
         }

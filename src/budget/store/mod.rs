@@ -17,7 +17,6 @@ use super::{
 
 /// A ledger, wherever it is kept. All of its operations fail when the place fails, with nothing changed as far as is known.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "a process has one")]
 pub enum Store {
     /// In this process.
     Memory(Memory),
