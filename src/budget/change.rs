@@ -106,9 +106,11 @@ impl Change {
     pub fn written(&self) -> (&'static str, Value) {
         match self {
             Self::Allocate { scope, unit, terms } => {
+                let place = Map::from_iter([("scope".to_owned(), json!(scope)), ("unit".to_owned(), json!(unit))]);
                 let mut body = json!(terms);
-                body["scope"] = json!(scope);
-                body["unit"] = json!(unit);
+                if let Some(fields) = body.as_object_mut() {
+                    fields.extend(place);
+                }
                 ("allocate", body)
             }
             Self::Fund { scope, amount, key } => ("fund", json!({"scope": scope, "amount": amount, "idempotency_key": key})),

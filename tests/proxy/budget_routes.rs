@@ -26,7 +26,7 @@ amount = "50 calls"
 [[limit]]
 subject = "session"
 window = "day"
-amount = "2000 tokens"
+amount = "2000000 tokens"
 
 [[limit]]
 subject = "key:other"
@@ -71,7 +71,7 @@ fn left(answer: &Answer) -> Vec<(String, String, Value)> {
 #[tokio::test]
 async fn a_key_sees_its_own_budgets_and_limits_and_no_others() {
     let (proxy, _upstream) = start(&file()).await;
-    for (scope, amount) in [("tenant:acme", "5 USD"), ("tenant:acme/app:chat", "1000 tokens"), ("tenant:other", "7 USD")] {
+    for (scope, amount) in [("tenant:acme", "5 USD"), ("tenant:acme/app:chat", "1000000 tokens"), ("tenant:other", "7 USD")] {
         let body = json!({"scope": scope, "amount": amount, "idempotency_key": scope});
         assert_eq!(post(&proxy, "fund", ADMIN, body).await.status, 200);
     }
@@ -79,7 +79,7 @@ async fn a_key_sees_its_own_budgets_and_limits_and_no_others() {
     let expected = [
         own("limit key:chat", "CREDITS", 50),
         own("tenant:acme", "USD_MICROCENTS", 500_000_000),
-        own("tenant:acme/app:chat", "TOKENS", 1000),
+        own("tenant:acme/app:chat", "TOKENS", 1_000_000),
     ];
     let sorted = |answer: &Answer| {
         let mut left = left(answer);
