@@ -12,8 +12,10 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct Limits {
     config: Config,
-    /// When no call is made any more.
+    /// When no call is made any more, and those that run are cut.
     pub(super) deadline: Instant,
+    /// The part of it that is of calls: after it the model may still say what it knows.
+    wall_clock: Instant,
     turns: usize,
     calls: usize,
     tokens: u64,
@@ -24,11 +26,11 @@ pub(super) struct Limits {
 pub(super) const LAST_WORDS: &str = "No more tools can be called now. Answer with what you know, and say what is missing.";
 
 impl Limits {
-    /// Nothing used yet; the time begins now, and ends at `deadline` at the latest.
+    /// Nothing used yet; the time begins now, and ends at `deadline` at the latest, after which nobody is asked for anything.
     pub(super) fn new(config: Config, deadline: Option<Instant>) -> Self {
-        let own = Instant::now() + config.wall_clock;
-        let deadline = deadline.map_or(own, |deadline| deadline.min(own));
-        Self { config, deadline, turns: 0, calls: 0, tokens: 0, repeats: Repeats::default() }
+        let wall_clock = Instant::now() + config.wall_clock;
+        let deadline = deadline.map_or(wall_clock, |deadline| deadline.min(wall_clock));
+        Self { config, deadline, wall_clock, turns: 0, calls: 0, tokens: 0, repeats: Repeats::default() }
     }
 
     /// The limit that the run has reached, if any.
@@ -38,7 +40,7 @@ impl Limits {
             Some(HaltReason::Turns)
         } else if self.calls >= calls_max {
             Some(HaltReason::Calls)
-        } else if Instant::now() >= self.deadline {
+        } else if Instant::now() >= self.wall_clock {
             Some(HaltReason::Deadline)
         } else if tokens_max > 0 && self.tokens >= tokens_max {
             Some(HaltReason::Tokens)
@@ -73,7 +75,7 @@ impl Limits {
         if self.calls > self.config.calls_max {
             return Err(format!("Not called: {} calls are the most in one answer.", self.config.calls_max));
         }
-        if Instant::now() >= self.deadline {
+        if Instant::now() >= self.wall_clock {
             return Err("Not called: the time for calls is over.".to_owned());
         }
         self.repeats.admit(tool, arguments_hash)

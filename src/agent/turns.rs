@@ -109,7 +109,7 @@ impl Turns {
                     }
                 }
                 self.close(&mut turn);
-                if turn.has_own_calls() {
+                if turn.has_own_calls() && !self.report.is_spent() {
                     for shown in turn.go_on() {
                         yield shown;
                     }

@@ -4,6 +4,8 @@ use memchr::memmem;
 
 /// Fewer bytes than most texts have to a token: English has about four, code and other scripts about three.
 const BYTES_PER_TOKEN: u64 = 3;
+/// What most texts have. Of what was heard the likely is charged, not the most.
+const HEARD_BYTES_PER_TOKEN: u64 = 4;
 /// What an image or a sound comes to: the most that the large services count for one image of ordinary size.
 pub const MEDIA_TOKENS: u64 = 2_000;
 /// What stands before the data of one.
@@ -17,6 +19,11 @@ pub fn prompt_tokens(parts: &[&[u8]]) -> u64 {
 /// How many tokens so many `bytes` of text come to at most, as far as can be told.
 pub fn text_tokens(bytes: usize) -> u64 {
     u64::try_from(bytes).unwrap_or(u64::MAX).div_ceil(BYTES_PER_TOKEN)
+}
+
+/// How many tokens a reply had of which so many `pieces` came: most servers send each token as it comes, others several in one.
+pub fn heard_tokens(pieces: u64, bytes: u64) -> u64 {
+    pieces.max(bytes / HEARD_BYTES_PER_TOKEN)
 }
 
 fn tokens(json: &[u8]) -> u64 {

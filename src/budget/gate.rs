@@ -4,9 +4,11 @@
 
 use std::{sync::Arc, time::Duration};
 
+use tokio::task::JoinHandle;
+
 use super::{
-    Account, Meter, Store,
-    ledger::{Action, Code, Error, Event, Refusal, Request},
+    Account, Denial, Meter, Store,
+    ledger::{Action, Code, Error, Event, Refusal, Request, Reserved, StoreError},
     meter::Run,
     policy::Policy,
 };
@@ -100,7 +102,7 @@ impl Gate {
     /// Puts aside what `request` asks for.
     pub(super) async fn reserve(&self, request: Request) -> Result<(Kept, Option<Arc<super::ledger::Caps>>), Error> {
         let Some(store) = &self.0.store else { return Ok((Kept { id: None, request }, None)) };
-        match store.reserve(&request).await {
+        match self.ask(store, &request).await {
             Ok(reserved) => Ok((Kept { id: Some(reserved.reservation_id), request }, reserved.caps.map(Arc::new))),
             Err(Error::Store(error)) if self.0.policy.fails_open => {
                 tracing::error!(error = &error as &dyn std::error::Error, "the ledger cannot be asked: the call is made all the same");
@@ -108,6 +110,25 @@ impl Gate {
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// Why [`Self::reserve`] would fail now, if it would; writes nothing.
+    pub(super) async fn would_refuse(&self, request: &Request) -> Option<Denial> {
+        match self.0.store.as_ref()?.decide(request).await {
+            Ok(()) => None,
+            Err(Error::Store(_)) if self.0.policy.fails_open => None,
+            Err(error) => Some(error.into()),
+        }
+    }
+
+    /// Asks the ledger. Where nobody waits for its answer any more, what it puts aside is given back as soon as it comes.
+    async fn ask(&self, store: &Arc<Store>, request: &Request) -> Result<Reserved, Error> {
+        if store.is_local() {
+            return store.reserve(request).await;
+        }
+        let (asked, own) = (request.clone(), Arc::clone(store));
+        let asking = self.0.tasks.spawn(async move { own.reserve(&asked).await });
+        Waiting { gate: self, request, asking: Some(asking) }.answer().await
     }
 
     /// Settles `kept`: at once where that waits for nobody, else on its own, until it is done.
@@ -120,6 +141,36 @@ impl Gate {
         if work.as_mut().poll(&mut context).is_pending() {
             self.0.tasks.spawn_if_possible(work);
         }
+    }
+}
+
+/// A question to the ledger that is under way.
+struct Waiting<'a> {
+    gate: &'a Gate,
+    request: &'a Request,
+    asking: Option<JoinHandle<Result<Reserved, Error>>>,
+}
+
+impl Waiting<'_> {
+    async fn answer(mut self) -> Result<Reserved, Error> {
+        let answer = match &mut self.asking {
+            Some(asking) => asking.await,
+            None => return Err(StoreError("it was asked before".to_owned()).into()),
+        };
+        self.asking = None;
+        answer.unwrap_or_else(|error| Err(StoreError(error.to_string()).into()))
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        let Some(asking) = self.asking.take() else { return };
+        let (gate, request) = (self.gate.clone(), self.request.clone());
+        self.gate.0.tasks.spawn_if_possible(async move {
+            if let Ok(Ok(reserved)) = asking.await {
+                gate.settle(Kept { id: Some(reserved.reservation_id), request }, Settlement::Release);
+            }
+        });
     }
 }
 
@@ -167,10 +218,24 @@ async fn settle(store: &Store, kept: &Kept, settlement: &Settlement) -> Result<(
             Err(Error::Refused(Refusal { code: Code::ReservationExpired | Code::NotFound, .. })) => {
                 store.event(&event(&kept.request, actuals)).await.map(drop)
             }
+            // It cost more than the budget stands: what was put aside for it is charged at least.
+            Err(Error::Refused(Refusal { code: Code::BudgetExceeded | Code::OverdraftLimitExceeded, message, .. })) => {
+                tracing::error!(%message, key, "a cost is in the books only as far as it was reserved");
+                store.commit(id, &format!("commit:{key}:reserved"), &lesser(actuals, &kept.request.estimates)).await.map(drop)
+            }
             committed => committed.map(drop),
         },
         (Settlement::Commit(actuals), None) => store.event(&event(&kept.request, actuals)).await.map(drop),
     }
+}
+
+/// Each of `actuals`, but no more than was put aside.
+fn lesser(actuals: &[Amount], estimates: &[Amount]) -> Vec<Amount> {
+    let least = |actual: &Amount| {
+        let estimate = estimates.iter().find(|estimate| estimate.unit == actual.unit);
+        Amount::new(actual.unit, estimate.map_or(0, |estimate| estimate.amount).min(actual.amount))
+    };
+    actuals.iter().map(least).collect()
 }
 
 fn event(request: &Request, actuals: &[Amount]) -> Event {
@@ -193,5 +258,39 @@ pub(super) fn action(run: &Run, kind: &str, name: &str) -> Action {
         key: run.account.key.clone(),
         request_id: run.request_id.clone(),
         session_id: run.session_id.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::budget::{Unit, ledger::Overage, store::memory::Memory};
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_put_aside_for_nobody_is_given_back() {
+        let store = Arc::new(Store::Memory(Memory::default()));
+        let gate = Gate::new(Policy::default(), Some(Arc::clone(&store)), Tasks::default());
+        let request = Request {
+            idempotency_key: "k".to_owned(),
+            subject: Account::anonymous().subject,
+            action: Action::default(),
+            estimates: vec![Amount::new(Unit::Credits, 1)],
+            quotas: Vec::new(),
+            opens: true,
+            ttl_ms: 60_000,
+            grace_period_ms: 0,
+            overage_policy: Overage::default(),
+        };
+        // A ledger that takes its time.
+        let (asked, own) = (request.clone(), Arc::clone(&store));
+        let asking = gate.0.tasks.spawn(async move {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            own.reserve(&asked).await
+        });
+        let waiting = Waiting { gate: &gate, request: &request, asking: Some(asking) };
+        assert!(tokio::time::timeout(Duration::from_millis(10), waiting.answer()).await.is_err());
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let balances = store.balances().await.unwrap();
+        assert_eq!(balances.iter().map(|(.., balance)| (balance.reserved, balance.spent)).collect::<Vec<_>>(), [(0, 0)]);
     }
 }

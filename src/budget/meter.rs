@@ -13,12 +13,13 @@ use chrono::Utc;
 use super::{
     Account, Amount, Denial, Gate, Pass, Unit,
     access::Tool,
+    allowance::NO_STEPS,
     gate,
     ledger::{Action, Caps, Request},
     pass::Charge,
     policy::{Limit, MODEL, Window},
 };
-use crate::chat::{cost::usd, id, report::HaltReason};
+use crate::chat::{id, report::HaltReason};
 
 /// Counts what one request uses. Cloning it shares the count; the default counts nothing and lets everything through.
 #[derive(Debug, Clone, Default)]
@@ -44,19 +45,19 @@ pub(super) struct Run {
 
 /// What was used or is put aside.
 #[derive(Debug, Default)]
-struct Used {
-    microcents: u64,
-    tokens: u64,
-    calls: u64,
+pub(super) struct Used {
+    pub(super) microcents: u64,
+    pub(super) tokens: u64,
+    pub(super) calls: u64,
     /// How many calls were ever put aside for.
     steps: u64,
     /// By the policy's limits, where they are of requests.
-    limits: Vec<u64>,
-    /// How many more calls a budget asked to be kept to.
-    steps_left: Option<u64>,
+    pub(super) limits: Vec<u64>,
+    /// How many more calls may be made, where a budget asks for that.
+    pub(super) steps_left: Option<u64>,
     /// What was charged.
     cost: Option<u64>,
-    has_asked_model: bool,
+    is_used: bool,
 }
 
 /// A question to a model.
@@ -70,10 +71,6 @@ pub struct Ask<'a> {
     pub max_tokens: Option<u64>,
 }
 
-/// How many tokens a model is taken to write at most where nothing else is said; where tokens are counted or cost, it may not write more.
-const REPLY_TOKENS: u64 = 8_192;
-/// A reply that may not be as long as this is no reply.
-const REPLY_TOKENS_MIN: u64 = 16;
 /// How long something is put aside: longer than calls take. One that takes longer still is charged when it ends.
 const TTL: Duration = Duration::from_secs(600);
 /// How long after that it may be settled.
@@ -98,12 +95,12 @@ impl Meter {
         self.0.is_some()
     }
 
-    /// Whether a model was asked.
-    pub fn has_asked_model(&self) -> bool {
-        self.0.as_ref().is_some_and(|inner| inner.used().has_asked_model)
+    /// Whether anything was done for the request: a model replied, or a tool was called.
+    pub fn is_used(&self) -> bool {
+        self.0.as_ref().is_some_and(|inner| inner.used().is_used)
     }
 
-    /// When nothing is begun any more.
+    /// When nothing is begun any more, and what a model still says is cut.
     pub fn deadline(&self) -> Option<Instant> {
         self.0.as_ref().and_then(|inner| inner.deadline)
     }
@@ -118,21 +115,16 @@ impl Meter {
         let Some(inner) = &self.0 else { return Ok(Pass::default()) };
         let action = gate::action(&inner.run, MODEL, ask.model);
         let price = inner.gate.policy().prices.model(ask.model).cloned();
-        let (charge, held) = {
+        let (charge, step, allowance) = {
             let mut used = inner.used();
-            let (max_tokens, held) = inner.reply(&used, ask, &action)?;
-            let microcents = price.as_ref().map(|price| price.at_most(ask.prompt_tokens, max_tokens));
-            let charge = Charge { microcents, tokens: Some(ask.prompt_tokens.saturating_add(max_tokens)), risk: 0, action };
-            (inner.put_aside(&mut used, charge)?, held)
+            let allowance = inner.allowance(&used, ask, &action)?;
+            let microcents = price.as_ref().map(|price| price.at_most(ask.prompt_tokens, allowance.max_tokens));
+            let tokens = Some(ask.prompt_tokens.saturating_add(allowance.max_tokens));
+            let (charge, step) = inner.put_aside(&mut used, Charge { microcents, tokens, risk: 0, action })?;
+            (charge, step, allowance)
         };
-        let (charge, step) = charge;
-        let mut pass = Pass::new(Arc::clone(inner), Arc::clone(&charge)).of_model(price, ask.prompt_tokens);
-        if let Some((max_tokens, reason)) = held {
-            pass = pass.held_to(max_tokens, reason);
-        }
-        let pass = inner.admit(pass, &charge, &step.to_string()).await?;
-        inner.used().has_asked_model = true;
-        Ok(pass)
+        let pass = Pass::new(Arc::clone(inner), Arc::clone(&charge)).of_model(price, ask, allowance);
+        inner.admit(pass, &charge, &step.to_string()).await
     }
 
     /// Whether `tool` may be called, as the call `call_id` of the request: what it costs is put aside until the pass is settled. Fails where
@@ -151,9 +143,7 @@ impl Meter {
         if let Err(denial) = inner.room(&inner.used(), &charge) {
             return Some(denial);
         }
-        let request = inner.request(&charge, "rehearsal");
-        let store = inner.gate.store()?;
-        store.decide(&request).await.err().map(Denial::from)
+        inner.gate.would_refuse(&inner.request(&charge, "rehearsal")).await
     }
 }
 
@@ -174,67 +164,9 @@ impl Inner {
         }
     }
 
-    /// How long the reply may be, and whether it is held to that: not where the request asks for less anyway.
-    fn reply(&self, used: &Used, ask: Ask<'_>, action: &Action) -> Result<(u64, Option<(u64, Option<HaltReason>)>), Denial> {
-        let policy = self.gate.policy();
-        let wanted = ask.max_tokens.unwrap_or(REPLY_TOKENS);
-        let (mut most, mut reason) = (wanted, None);
-        let least = wanted.min(REPLY_TOKENS_MIN);
-        if let Some(ceiling) = policy.ceilings.tokens {
-            let left = ceiling.saturating_sub(used.tokens).saturating_sub(ask.prompt_tokens);
-            if left < least {
-                let message =
-                    format!("One request may use {ceiling} tokens: {} are used, and the next call needs more than are left.", used.tokens);
-                return Err(Denial::spent(HaltReason::TokenCeiling, message));
-            }
-            if left < most {
-                (most, reason) = (left, Some(HaltReason::TokenCeiling));
-            }
-        }
-        let price = policy.prices.model(ask.model);
-        if let (Some(ceiling), Some(price)) = (policy.ceilings.usd, price) {
-            let left = ceiling.saturating_sub(used.microcents);
-            let affordable = price.affordable(ask.prompt_tokens, left).filter(|tokens| *tokens >= least);
-            let Some(affordable) = affordable else {
-                let message = format!(
-                    "One request may cost {} USD: {} are spent, and the next call might cost more than is left.",
-                    usd(ceiling),
-                    usd(used.microcents)
-                );
-                return Err(Denial::spent(HaltReason::CostCeiling, message));
-            };
-            if affordable < most {
-                (most, reason) = (affordable, Some(HaltReason::CostCeiling));
-            }
-        }
-        let counts =
-            |limit: &Limit| matches!(limit.amount.unit, Unit::Tokens | Unit::UsdMicrocents) && limit.counts(&self.run.account, action);
-        let is_bounded = price.is_some() || policy.ceilings.tokens.is_some() || policy.limits.iter().any(counts);
-        let is_held = reason.is_some() || (ask.max_tokens.is_none() && is_bounded);
-        Ok((most, is_held.then_some((most, reason))))
-    }
-
-    /// Whether the request's own ceilings have room for `charge`.
-    fn room(&self, used: &Used, charge: &Charge) -> Result<(), Denial> {
-        if self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-            return Err(Denial::spent(HaltReason::Deadline, "The time of the request is over."));
-        }
-        let ceilings = self.gate.policy().ceilings;
-        if ceilings.calls.is_some_and(|calls| used.calls >= calls) || used.steps_left == Some(0) {
-            return Err(Denial::spent(HaltReason::CallQuota, format!("{} calls are the most in one request.", used.calls)));
-        }
-        if ceilings.usd.is_some_and(|ceiling| used.microcents.saturating_add(charge.microcents.unwrap_or_default()) > ceiling) {
-            let message =
-                format!("One request may cost {} USD: the call might cost more than is left.", usd(ceilings.usd.unwrap_or_default()));
-            return Err(Denial::spent(HaltReason::CostCeiling, message));
-        }
-        for (limit, used) in self.limits(charge).map(|(at, limit)| (limit, used.limits.get(at).copied().unwrap_or_default())) {
-            if used.saturating_add(charge.of(limit.amount.unit)) > limit.amount.amount {
-                let message = format!("One request may not use more of {}: a limit says so.", charge.action.name);
-                return Err(Denial::spent(super::denial::halt_reason(Some(limit.amount.unit)), message));
-            }
-        }
-        Ok(())
+    /// Whether the request took as long as it may.
+    pub(super) fn is_late(&self) -> bool {
+        self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
 
     /// Puts `charge` aside in the request's own ceilings. Returns which of the request's calls it is for, a number that no other has.
@@ -242,9 +174,8 @@ impl Inner {
         self.room(used, &charge)?;
         used.microcents = used.microcents.saturating_add(charge.microcents.unwrap_or_default());
         used.tokens = used.tokens.saturating_add(charge.tokens.unwrap_or_default());
-        used.calls += 1;
-        used.steps_left = used.steps_left.map(|left| left.saturating_sub(1));
-        for (at, limit) in self.limits(&charge) {
+        used.calls = used.calls.saturating_add(1);
+        for (at, limit) in self.limits(&charge.action) {
             if let Some(used) = used.limits.get_mut(at) {
                 *used = used.saturating_add(charge.of(limit.amount.unit));
             }
@@ -259,23 +190,30 @@ impl Inner {
         let took = |unit: Unit| actual.map_or(0, |actual| actual.of(unit));
         used.microcents = used.microcents.saturating_sub(charge.of(Unit::UsdMicrocents)).saturating_add(took(Unit::UsdMicrocents));
         used.tokens = used.tokens.saturating_sub(charge.of(Unit::Tokens)).saturating_add(took(Unit::Tokens));
-        if actual.is_none() {
-            used.calls = used.calls.saturating_sub(1);
+        match actual {
+            Some(_) => used.is_used = true,
+            None => used.calls = used.calls.saturating_sub(1),
         }
         if let Some(microcents) = actual.and_then(|actual| actual.microcents) {
             used.cost = Some(used.cost.unwrap_or_default().saturating_add(microcents));
         }
-        for (at, limit) in self.limits(charge) {
+        for (at, limit) in self.limits(&charge.action) {
             if let Some(used) = used.limits.get_mut(at) {
                 *used = used.saturating_sub(charge.of(limit.amount.unit)).saturating_add(took(limit.amount.unit));
             }
         }
     }
 
-    /// The limits of requests that count `charge`, and their places.
-    fn limits(&self, charge: &Charge) -> impl Iterator<Item = (usize, &Limit)> {
+    /// Gives back the call that [`Self::take_step`] took.
+    pub(super) fn give_step_back(&self) {
+        let mut used = self.used();
+        used.steps_left = used.steps_left.map(|left| left.saturating_add(1));
+    }
+
+    /// The limits of requests that count `action`, and their places.
+    pub(super) fn limits<'a>(&'a self, action: &'a Action) -> impl Iterator<Item = (usize, &'a Limit)> {
         let limits = self.gate.policy().limits.iter().enumerate();
-        limits.filter(|(_, limit)| limit.window == Window::Request && limit.counts(&self.run.account, &charge.action))
+        limits.filter(|(_, limit)| limit.window == Window::Request && limit.counts(&self.run.account, action))
     }
 
     /// Asks the ledger, and keeps to what it asks for. A pass that fails gives back what was put aside here.
@@ -283,10 +221,22 @@ impl Inner {
         let request = self.request(charge, step);
         let (kept, caps) = self.gate.reserve(request).await?;
         pass.keep(kept);
+        let steps = caps.as_ref().and_then(|caps| caps.max_steps_remaining);
+        pass.takes_step(self.take_step(steps)?);
         if let Some(caps) = caps {
-            self.keep_to(&caps, &charge.action.name, &mut pass).await?;
+            self.keep_to(&caps, &charge.action, &mut pass).await?;
         }
         Ok(pass)
+    }
+
+    /// Takes one of the calls that a budget leaves to the request, `steps` by its last word. Returns whether it counts them. Of calls that
+    /// are let through at once each takes one.
+    fn take_step(&self, steps: Option<u64>) -> Result<bool, Denial> {
+        let mut used = self.used();
+        let Some(left) = used.steps_left.into_iter().chain(steps).min() else { return Ok(false) };
+        let after = left.checked_sub(1).ok_or_else(|| Denial::spent(HaltReason::CallQuota, NO_STEPS))?;
+        used.steps_left = Some(after);
+        Ok(true)
     }
 
     /// What the ledger is asked for `charge`.
@@ -309,24 +259,18 @@ impl Inner {
         }
     }
 
-    async fn keep_to(&self, caps: &Caps, name: &str, pass: &mut Pass) -> Result<(), Denial> {
-        if !caps.allows(name) {
-            return Err(Denial::forbidden(format!("{name} may not be used on this account.")));
-        }
-        if let Some(steps) = caps.max_steps_remaining {
-            if steps == 0 {
-                return Err(Denial::spent(HaltReason::CallQuota, "No more calls may be made on this account."));
-            }
-            let mut used = self.used();
-            // This call is one of them.
-            used.steps_left = Some(used.steps_left.map_or(steps - 1, |left| left.min(steps - 1)));
+    /// Keeps to `caps` before anything is done. The lists are of tools.
+    async fn keep_to(&self, caps: &Caps, action: &Action, pass: &mut Pass) -> Result<(), Denial> {
+        if action.kind != MODEL && !caps.allows(&action.name) {
+            return Err(Denial::forbidden(format!("{} may not be used on this account.", action.name)));
         }
         if let Some(max_tokens) = caps.max_tokens {
             pass.hold_to(max_tokens);
         }
         let Some(cooldown) = caps.cooldown_ms.map(Duration::from_millis) else { return Ok(()) };
         if self.deadline.is_some_and(|deadline| Instant::now() + cooldown >= deadline) {
-            return Err(Denial::spent(HaltReason::Deadline, "The account asks for a pause that is longer than the time of the request."));
+            let message = "The account asks for a pause that is longer than what is left of the request's time.";
+            return Err(Denial::spent(HaltReason::RequestDeadline, message));
         }
         tokio::time::sleep(cooldown).await;
         Ok(())

@@ -6,6 +6,7 @@
 
 pub mod access;
 pub mod account;
+mod allowance;
 pub mod amount;
 pub mod change;
 pub mod cycles;
@@ -22,6 +23,9 @@ pub mod price;
 pub mod statement;
 pub mod store;
 pub mod subject;
+
+#[cfg(test)]
+mod tests;
 
 pub use self::account::Account;
 pub use self::amount::{Amount, Unit};

@@ -3,6 +3,9 @@
 use std::sync::Arc;
 
 use super::{
+    Ask,
+    allowance::Allowance,
+    estimate,
     gate::{Kept, Settlement},
     ledger::Action,
     meter::Inner,
@@ -22,10 +25,17 @@ struct Standing {
     kept: Option<Kept>,
     price: Option<ModelPrice>,
     prompt_tokens: u64,
-    /// How many tokens came, as far as they were counted here.
-    heard: u64,
+    /// How many pieces of the reply came, and how many bytes they had.
+    heard: (u64, u64),
+    /// How many tokens came, where they were counted elsewhere.
+    heard_tokens: u64,
+    /// What the request says of the reply's length.
+    asked_tokens: Option<u64>,
+    /// What the model is told of it.
     max_tokens: Option<u64>,
-    lowered: Option<HaltReason>,
+    lowered_by: Option<HaltReason>,
+    /// Whether it is one of the calls that a budget counts down.
+    has_step: bool,
     is_begun: bool,
     cost: Cost,
 }
@@ -49,32 +59,38 @@ impl Pass {
             kept: None,
             price: None,
             prompt_tokens: 0,
-            heard: 0,
+            heard: (0, 0),
+            heard_tokens: 0,
+            asked_tokens: None,
             max_tokens: None,
-            lowered: None,
+            lowered_by: None,
+            has_step: false,
             is_begun: false,
             cost: Cost::default(),
         }))
     }
 
-    pub(super) fn of_model(mut self, price: Option<ModelPrice>, prompt_tokens: u64) -> Self {
+    pub(super) fn of_model(mut self, price: Option<ModelPrice>, ask: Ask<'_>, allowance: Allowance) -> Self {
         if let Some(standing) = &mut self.0 {
-            (standing.price, standing.prompt_tokens) = (price, prompt_tokens);
+            (standing.price, standing.prompt_tokens, standing.asked_tokens) = (price, ask.prompt_tokens, ask.max_tokens);
+            standing.max_tokens = allowance.is_held.then_some(allowance.max_tokens);
+            standing.lowered_by = allowance.lowered_by;
         }
         self
     }
 
-    pub(super) fn held_to(mut self, max_tokens: u64, reason: Option<HaltReason>) -> Self {
-        if let Some(standing) = &mut self.0 {
-            (standing.max_tokens, standing.lowered) = (Some(max_tokens), reason);
+    /// Holds the reply to `most` tokens, where it may be longer.
+    pub(super) fn hold_to(&mut self, most: u64) {
+        if let Some(standing) = &mut self.0
+            && standing.max_tokens.or(standing.asked_tokens).is_none_or(|tokens| tokens > most)
+        {
+            (standing.max_tokens, standing.lowered_by) = (Some(most), Some(HaltReason::TokenCeiling));
         }
-        self
     }
 
-    /// Holds the reply to `max_tokens`, where it may be longer.
-    pub(super) fn hold_to(&mut self, max_tokens: u64) {
+    pub(super) fn takes_step(&mut self, has_step: bool) {
         if let Some(standing) = &mut self.0 {
-            standing.max_tokens = Some(standing.max_tokens.map_or(max_tokens, |most| most.min(max_tokens)));
+            standing.has_step = has_step;
         }
     }
 
@@ -91,7 +107,7 @@ impl Pass {
 
     /// The ceiling for which the reply may not be as long as was asked for, if it may not.
     pub fn lowered_by(&self) -> Option<HaltReason> {
-        self.0.as_ref().and_then(|standing| standing.lowered)
+        self.0.as_ref().and_then(|standing| standing.lowered_by)
     }
 
     /// Where what the call cost can be read once it is settled.
@@ -122,10 +138,11 @@ impl Pass {
         }
     }
 
-    /// Some more of the reply came: about one token.
-    pub fn hear(&mut self) {
+    /// A piece of the reply came, of so many `bytes`.
+    pub fn hear(&mut self, bytes: usize) {
         if let Some(standing) = &mut self.0 {
-            standing.heard += 1;
+            let (pieces, heard) = standing.heard;
+            standing.heard = (pieces.saturating_add(1), heard.saturating_add(u64::try_from(bytes).unwrap_or(u64::MAX)));
         }
     }
 
@@ -133,7 +150,7 @@ impl Pass {
     pub fn hear_tokens(&mut self, tokens: u64) {
         if let Some(standing) = &mut self.0 {
             let most = standing.charge.tokens.unwrap_or_default().saturating_sub(standing.prompt_tokens);
-            standing.heard = standing.heard.saturating_add(tokens).min(most);
+            standing.heard_tokens = standing.heard_tokens.saturating_add(tokens).min(most);
         }
     }
 
@@ -166,7 +183,12 @@ impl Drop for Pass {
 impl Standing {
     /// The usage of a reply whose end did not come.
     fn guessed(&self) -> Usage {
-        Usage { prompt_tokens: self.prompt_tokens, completion_tokens: self.heard, ..Usage::default() }
+        let (pieces, bytes) = self.heard;
+        Usage {
+            prompt_tokens: self.prompt_tokens,
+            completion_tokens: estimate::heard_tokens(pieces, bytes).saturating_add(self.heard_tokens),
+            ..Usage::default()
+        }
     }
 
     fn end(self) -> Option<u64> {
@@ -175,6 +197,9 @@ impl Standing {
             return self.commit(usage);
         }
         self.meter.settle(&self.charge, None);
+        if self.has_step {
+            self.meter.give_step_back();
+        }
         if let Some(kept) = self.kept {
             self.meter.gate.settle(kept, Settlement::Release);
         }

@@ -39,7 +39,12 @@ pub struct Report {
 impl Report {
     /// Whether an answer tells it to a client that asked for that or not: plans, and answers for which nothing was left, always do.
     pub fn is_shown(&self, explain: bool) -> bool {
-        explain || self.is_plan || self.halt_reason.is_some_and(HaltReason::is_spent)
+        explain || self.is_plan || self.is_spent()
+    }
+
+    /// Whether nothing is left: the answer ends as it is, and nothing is run after it.
+    pub fn is_spent(&self) -> bool {
+        self.halt_reason.is_some_and(HaltReason::is_spent)
     }
 
     /// Adds what a later turn of the same run did.
@@ -49,7 +54,8 @@ impl Report {
         self.history.extend(later.history);
         self.truncated = later.truncated.or(self.truncated);
         self.calls.extend(later.calls);
-        self.halt_reason = self.halt_reason.or(later.halt_reason);
+        // A run that may not go on at all is not one that may only not call tools any more.
+        self.halt_reason = later.halt_reason.or(self.halt_reason);
         self.cost = later.cost.or(self.cost);
         self.notes.extend(later.notes);
         self.is_plan |= later.is_plan;
@@ -64,7 +70,7 @@ pub enum HaltReason {
     Turns,
     /// As many tools were called as may be.
     Calls,
-    /// The run took as long as it may.
+    /// Calls of tools took as long as they may.
     Deadline,
     /// The model read and wrote as many tokens as it may.
     Tokens,
@@ -74,12 +80,15 @@ pub enum HaltReason {
     TokenCeiling,
     /// As many calls of this kind were made as may be.
     CallQuota,
+    /// The request took as long as it may.
+    #[serde(rename = "deadline")]
+    RequestDeadline,
 }
 
 impl HaltReason {
     /// Whether it ends an answer as it is: the model was not asked for a last word.
     pub fn is_spent(self) -> bool {
-        matches!(self, Self::CostCeiling | Self::TokenCeiling | Self::CallQuota)
+        matches!(self, Self::CostCeiling | Self::TokenCeiling | Self::CallQuota | Self::RequestDeadline)
     }
 
     /// The word in answers.
@@ -87,7 +96,7 @@ impl HaltReason {
         match self {
             Self::Turns => "turns",
             Self::Calls => "calls",
-            Self::Deadline => "deadline",
+            Self::Deadline | Self::RequestDeadline => "deadline",
             Self::Tokens => "tokens",
             Self::CostCeiling => "cost_ceiling",
             Self::TokenCeiling => "token_ceiling",

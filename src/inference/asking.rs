@@ -1,32 +1,34 @@
 //! Asking: what the model is asked in an attempt, whether it may be asked, and what that cost.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
 use bytes::Bytes;
+use futures_util::StreamExt;
 
 use super::{Constrain, Error, attempt::Attempts, constrain, hearing::Outcome, offer::Offer, resample};
 use crate::{
-    backend::{self, Offered, Prompt},
+    backend::{self, Events, Offered, Prompt},
     budget::{Ask, Denial, denial::Reason, estimate},
-    chat::{Event, FinishReason, Meta, Request, ToolChoice},
+    chat::{Event, FinishReason, Meta, Request, ToolChoice, report::HaltReason},
 };
 
-/// The fields that say how long a reply may be, the newer first.
-const LIMITS: [&str; 2] = ["max_completion_tokens", "max_tokens"];
+/// The fields that say how long a reply may be; the last is llama-server's own, which it prefers to the others.
+const LIMITS: [&str; 3] = ["max_completion_tokens", "max_tokens", "n_predict"];
+/// The one that all servers know.
+const LIMIT: &str = "max_tokens";
 
 impl Attempts {
     /// What the model is asked now, if it may be asked: what that costs at most is put aside.
     pub(super) async fn admitted(&mut self) -> Result<Prompt, Denial> {
         let mut prompt = self.prompt();
         if self.meter.is_on() {
-            let limit = |name: &&str| given_limit(&self.request, name);
-            let limit = LIMITS.iter().find_map(|name| Some((*name, limit(name)?)));
-            let ask = Ask { model: &self.request.model, prompt_tokens: prompt_tokens(&prompt), max_tokens: limit.map(|(_, limit)| limit) };
+            // Servers differ in which of them they read.
+            let asked = LIMITS.iter().filter_map(|name| given_limit(&self.request, name)).max();
+            let ask = Ask { model: &self.request.model, prompt_tokens: prompt_tokens(&prompt), max_tokens: asked };
             self.pass = self.meter.model(ask).await?;
             self.held_by = self.pass.lowered_by();
             if let Some(most) = self.pass.max_tokens() {
-                let name = limit.map_or("max_tokens", |(name, _)| name);
-                Arc::make_mut(&mut prompt.request).set_field(name, most.to_string().into());
+                hold(Arc::make_mut(&mut prompt.request), most);
             }
             self.pass.begin();
         }
@@ -34,13 +36,26 @@ impl Attempts {
         Ok(prompt)
     }
 
+    /// What the backend says next. The end of the request's time is the end of what it says.
+    pub(super) async fn next(&mut self, events: &mut Events) -> Option<Result<Event, backend::Error>> {
+        let Some(deadline) = self.meter.deadline() else { return events.next().await };
+        if self.held_by == Some(HaltReason::RequestDeadline) {
+            return None;
+        }
+        let coming = if Instant::now() < deadline { tokio::time::timeout_at(deadline.into(), events.next()).await.ok() } else { None };
+        coming.unwrap_or_else(|| {
+            self.held_by = Some(HaltReason::RequestDeadline);
+            Some(Ok(Event::Finished(FinishReason::Length)))
+        })
+    }
+
     /// Some of the reply came.
     pub(super) fn hear(&mut self, event: &Result<Event, backend::Error>) {
-        if matches!(
-            event,
-            Ok(Event::Content(_) | Event::Reasoning(_) | Event::CallArguments { .. } | Event::CallStarted(_) | Event::Refusal(_))
-        ) {
-            self.pass.hear();
+        match event {
+            Ok(Event::Content(text) | Event::Reasoning(text) | Event::Refusal(text)) => self.pass.hear(text.len()),
+            Ok(Event::CallArguments { fragment, .. }) => self.pass.hear(fragment.len()),
+            Ok(Event::CallStarted(call)) => self.pass.hear(call.name.len() + call.arguments.len()),
+            _ => {}
         }
     }
 
@@ -59,11 +74,11 @@ impl Attempts {
         }
     }
 
-    /// The end of an answer for which the model may not be asked again: what there is of it. Fails where nothing was asked for it at all,
-    /// and where nobody could say whether it may.
+    /// The end of an answer for which the model may not be asked again: what there is of it. Fails where nothing was done for it at all, and
+    /// where nobody could say whether it may.
     pub(super) fn halt(&mut self, denial: Denial) -> Result<Vec<Event>, Error> {
         let Reason::Spent(reason) = denial.reason else { return Err(Error::Denied(denial)) };
-        if !self.meter.has_asked_model() {
+        if !self.meter.is_used() {
             return Err(Error::Denied(denial));
         }
         let answer = self.fallback.take().unwrap_or_default();
@@ -118,6 +133,14 @@ fn given_limit(request: &Request, field: &str) -> Option<u64> {
     serde_json::from_slice::<Option<u64>>(request.field(field)?).ok().flatten()
 }
 
+/// Holds the reply to `most` tokens, in each field that says something of its length.
+fn hold(request: &mut Request, most: u64) {
+    let names: Vec<&str> = LIMITS.into_iter().filter(|name| request.field(name).is_some()).collect();
+    for name in if names.is_empty() { vec![LIMIT] } else { names } {
+        request.set_field(name, most.to_string().into());
+    }
+}
+
 /// How many tokens the model reads at most.
 fn prompt_tokens(prompt: &Prompt) -> u64 {
     let tools = match &prompt.offered {
@@ -126,7 +149,9 @@ fn prompt_tokens(prompt: &Prompt) -> u64 {
         Offered::Withheld => &Bytes::new(),
     };
     let corrections = prompt.corrections.iter().map(|message| message.text_bytes()).sum::<usize>();
-    estimate::prompt_tokens(&[&prompt.request.messages, tools]).saturating_add(estimate::text_tokens(corrections))
+    // Some services tell it to the model as words.
+    let form = prompt.request.field("response_format").map(AsRef::as_ref).unwrap_or_default();
+    estimate::prompt_tokens(&[&prompt.request.messages, tools, form]).saturating_add(estimate::text_tokens(corrections))
 }
 
 /// Whether the model certainly was not asked, or refused to answer.

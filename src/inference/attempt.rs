@@ -5,7 +5,6 @@ use std::sync::Arc;
 use async_stream::try_stream;
 use bytes::Bytes;
 use futures_core::Stream;
-use futures_util::StreamExt;
 
 use super::{
     Config, Error, Guardrails, constrain,
@@ -75,7 +74,7 @@ impl Engine {
                 };
                 let mut events = attempts.engine.backend.stream(prompt);
                 let mut hearing = Hearing::new(attempts.terms(), attempts.is_forced);
-                while !hearing.is_over() && let Some(event) = events.next().await {
+                while !hearing.is_over() && let Some(event) = attempts.next(&mut events).await {
                     attempts.hear(&event);
                     for shown in attempts.show(&mut hearing, event) {
                         yield shown;

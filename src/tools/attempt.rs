@@ -84,9 +84,9 @@ impl Error {
 }
 
 impl Toolbox {
-    /// Asks `server` once, with `pass`, which is asked for where there is none yet. The breaker is asked before a place is waited for, so that nobody queues for a server that is left alone, and
-    /// again once there is one, since only a call that is about to be sent may be the trial. A server that went away is waited for until
-    /// `by`.
+    /// Asks `server` once, with `pass`, which is asked for where there is none yet. The breaker is asked before a place is waited for, so
+    /// that nobody queues for a server that is left alone, and again once there is one, since only a call that is about to be sent may be
+    /// the trial. A server that went away is waited for until `by`.
     pub(super) async fn attempt(
         &self,
         server: &Server,
@@ -113,8 +113,7 @@ impl Toolbox {
             return Err(Error::Call(mcp::Error::Unreachable(why)));
         };
         if pass.is_none() {
-            let admitted = proposal.meter.tool(&definition.for_rules(), &proposal.call_id).await.map_err(Error::Denied)?;
-            *pass = Some(admitted.telling(proposal.cost.clone()));
+            *pass = Some(admitted(proposal, definition).await?);
         }
         let now = Instant::now();
         // Even a call that gets no time would be sent.
@@ -148,6 +147,18 @@ impl Toolbox {
             let _ = tokio::time::timeout_at(by.into(), changed).await;
         }
     }
+}
+
+/// What lets the call through. A budget may ask for a pause, for which nobody waits who has left or has no time.
+async fn admitted(proposal: &Proposal, definition: &Definition) -> Result<Pass, Error> {
+    let tool = definition.for_rules();
+    let asking = tokio::time::timeout_at(proposal.deadline.into(), proposal.meter.tool(&tool, &proposal.call_id));
+    let admitted = tokio::select! {
+        biased;
+        () = proposal.progress.closed() => return Err(Error::Left),
+        admitted = asking => admitted.map_err(|_| Error::Late)?.map_err(Error::Denied)?,
+    };
+    Ok(admitted.telling(proposal.cost.clone()))
 }
 
 /// Tells the breaker what the end of a call says about the server: nothing, where it was given less than its time, no credential or an old

@@ -27,6 +27,7 @@ pub struct Metrics {
     seconds: Family<Server, Histogram, fn() -> Histogram>,
     runs: Family<Run, Counter>,
     attempts: Family<Attempt, Counter>,
+    halts: Family<Halt, Counter>,
     dropped: Counter,
 }
 
@@ -67,6 +68,11 @@ struct Run {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Halt {
+    reason: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Attempt {
     fault: &'static str,
 }
@@ -93,6 +99,7 @@ impl Default for Metrics {
             seconds: Family::new_with_constructor(seconds),
             runs: Family::default(),
             attempts: Family::default(),
+            halts: Family::default(),
             dropped: Counter::default(),
         };
         let mut registry = Registry::with_prefix("toolgate");
@@ -103,6 +110,7 @@ impl Default for Metrics {
         registry.register("tool_call_seconds", "How long calls of tools took, retries included", metrics.seconds.clone());
         registry.register("runs", "Answers to requests by outcome", metrics.runs.clone());
         registry.register("model_attempts", "Replies of models by what was wrong with them", metrics.attempts.clone());
+        registry.register("halts", "Answers that a limit or a budget ended, and requests that one refused", metrics.halts.clone());
         registry.register("trace_dropped", "Records that the trace had no room for", metrics.dropped.clone());
         Self { registry: Mutex::new(registry), ..metrics }
     }
@@ -130,8 +138,11 @@ impl Metrics {
         }
     }
 
-    /// Counts the replies that an answer took.
+    /// Counts the replies that an answer took, and the limit that ended it.
     pub fn attempts(&self, report: &Report) {
+        if let Some(reason) = report.halt_reason {
+            self.halts.get_or_create(&Halt { reason: reason.as_str() }).inc();
+        }
         for attempt in &report.attempts {
             let fault = match attempt.fault {
                 None => "none",

@@ -49,6 +49,7 @@ mod metered;
 mod golden;
 
 mod anthropic_backend;
+mod budget;
 mod ollama;
 mod prompt_tools;
 mod responses;

@@ -10,6 +10,7 @@ use std::{
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use toolgate::{
+    budget::keys::Digest,
     config::{Config, budget::Books},
     trace::Sink,
 };
@@ -24,6 +25,9 @@ use crate::harness::{
 struct Kept {
     folder: PathBuf,
 }
+
+const ADMIN: &str = "tg_of_the_administrator";
+const CHAT: &str = "tg_chat";
 
 /// A thousandth of a dollar is 100,000 microcents.
 const PRICES: &str = r#"
@@ -44,7 +48,7 @@ impl Kept {
         fs::create_dir_all(&folder).unwrap();
         let kept = Self { folder };
         let (trace, ledger) = (kept.trace(), kept.folder.join("budget.redb"));
-        let file = format!("[trace]\nsink = {trace:?}\n[budget]\nfile = {ledger:?}\n{PRICES}");
+        let file = format!("listen = \"127.0.0.1:1\"\n[trace]\nsink = {trace:?}\n[budget]\nfile = {ledger:?}\n{PRICES}");
         fs::write(kept.config(), file).unwrap();
         kept
     }
@@ -59,8 +63,13 @@ impl Kept {
 
     /// A proxy that keeps books and a trace here, before `upstream`, with a server that has `tools`.
     async fn proxy(&self, upstream: &Upstream, tools: Value, change: impl FnOnce(&mut Config)) -> Proxy {
+        self.proxy_from(PRICES, upstream, tools, change).await
+    }
+
+    /// The same with the settings of a TOML `file`.
+    async fn proxy_from(&self, file: &str, upstream: &Upstream, tools: Value, change: impl FnOnce(&mut Config)) -> Proxy {
         let with_servers = mcp::with_servers([mcp::server("fs", tools)]);
-        Proxy::start_from(PRICES, |config| {
+        Proxy::start_from(file, |config| {
             config.backends.backends[0].target.url = format!("http://{}", upstream.address).parse().unwrap();
             with_servers(config);
             config.trace.sink = Sink::File(self.trace());
@@ -139,13 +148,13 @@ async fn traces_and_ledger_agree_to_the_microcent() {
     let kept = Kept::new("agree");
     let wrong = Reply::call("get_weather", r#"{"town":"Paris"}"#).costing([40, 8, 0]);
     let replies = [
-        // A run with a tool, a streamed one, one with a correction, one without usage, a failed one, one that is left.
+        // A run with a tool, a streamed one, one with a correction, a short one, a failed one, one that is left.
         read().costing([101, 21, 0]),
         done().costing([133, 7, 0]),
         paris().costing([77, 5, 0]),
         wrong,
         paris().costing([91, 6, 0]),
-        done(),
+        done().costing([10, 3, 0]),
         Reply::error(500, "out of memory"),
         paris().after(Duration::from_secs(60)),
     ];
@@ -165,10 +174,10 @@ async fn traces_and_ledger_agree_to_the_microcent() {
     assert_eq!((&total["calls"], &total["ledger"]["calls"]), (&json!(9), &json!(8)), "the failed one is in no books: {report:#}");
     assert_eq!(total["cost_microcents"], total["ledger"]["cost_microcents"]);
     assert_eq!(total["ledger"]["difference_microcents"], 0);
-    // 452 tokens read and 47 written are known to have been, at 300 and 1,500 microcents each; and one call.
-    let known = 452 * 300 + 47 * 1500 + 100_000;
-    assert!(total["cost_microcents"].as_u64().unwrap() > known, "what nobody counted costs too: {report:#}");
-    assert_eq!(total["tokens_in"], 452);
+    // 452 tokens were read and 50 written, at 300 and 1,500 microcents each, and a tool was called. What nobody counted costs too.
+    let known = 452 * 300 + 50 * 1500 + 100_000;
+    assert!(total["cost_microcents"].as_u64().unwrap() > known, "{report:#}");
+    assert_eq!((&total["tokens_in"], &total["tokens_out"]), (&json!(452), &json!(50)));
 
     let (report, code) = kept.report(&["--by", "tool", "--executed-only", "--since", "1h"]);
     let calls: Vec<(&Value, &Value)> =
@@ -252,4 +261,50 @@ async fn a_ledger_that_another_has_open_is_not_left_out_in_silence() {
     assert_eq!((&report["agrees"], code), (&Value::Null, Some(2)));
     assert!(report["ledger"]["absent"].as_str().unwrap().contains("in use by another process"), "{report:#}");
     assert_eq!(report["total"]["cost_microcents"], 1800);
+}
+
+#[tokio::test]
+async fn a_toolgate_that_runs_is_asked_for_its_ledger() {
+    let kept = Kept::new("running");
+    let key = |name: &str, secret: &str, more: &str| format!("[[key]]\nname = \"{name}\"\nhash = \"{}\"\n{more}\n", Digest::of(secret));
+    let file = [PRICES, &key("admin", ADMIN, "admin = true"), &key("chat", CHAT, "")].concat();
+    let upstream = Upstream::saying([read().costing([100, 20, 0]), done().costing([1, 1, 0])]).await;
+    let proxy = kept.proxy_from(&file, &upstream, reading(json!({})), |_| {}).await;
+    let bearer = format!("Bearer {CHAT}");
+    assert_eq!(proxy.ask_with(&chat(), &[("authorization", &bearer)]).await.status, 200);
+    eventually("the trace is not written", || kept.lines() == 3).await;
+
+    let run = async |key: Option<&str>| {
+        let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_toolgate"));
+        command.args(["report", "cost", "--json", "--by", "key", "--config"]).arg(kept.config());
+        command.args(["--listen", &proxy.address.to_string()]).env_remove("TOOLGATE_ADMIN_KEY");
+        if let Some(key) = key {
+            command.env("TOOLGATE_ADMIN_KEY", key);
+        }
+        let output = command.output().await.unwrap();
+        (serde_json::from_slice::<Value>(&output.stdout).unwrap(), output.status.code())
+    };
+    let (report, code) = run(Some(ADMIN)).await;
+    assert_eq!((&report["agrees"], code), (&json!(true), Some(0)), "{report:#}");
+    assert_eq!((&report["groups"][0]["group"], &report["total"]["ledger"]["cost_microcents"]), (&json!("chat"), &json!(161_800)));
+    let (report, code) = run(None).await;
+    assert_eq!((&report["agrees"], code), (&Value::Null, Some(2)));
+    assert!(report["ledger"]["absent"].as_str().unwrap().contains("TOOLGATE_ADMIN_KEY"), "{report:#}");
+}
+
+#[tokio::test]
+async fn what_is_passed_on_is_in_both() {
+    let kept = Kept::new("passed");
+    let replies = [Reply::text("Hello.").costing([30, 4, 0]), Reply::text("Hello.").costing([30, 4, 0]), Reply::error(503, "busy")];
+    let upstream = Upstream::saying(replies).await;
+    let proxy = kept.proxy(&upstream, json!([]), |config| config.tools.servers.clear()).await;
+    proxy.ask(&chat()).await;
+    let mut streamed = chat();
+    streamed["stream"] = json!(true);
+    proxy.ask(&streamed).await;
+    proxy.ask(&chat()).await;
+    kept.close(proxy, 3).await;
+    let (report, code) = kept.report(&["--executed-only"]);
+    assert_eq!((&report["agrees"], &report["total"]["calls"], code), (&json!(true), &json!(2), Some(0)), "{report:#}");
+    assert_eq!(report["total"]["cost_microcents"], 2 * (30 * 300 + 4 * 1500));
 }

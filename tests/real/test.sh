@@ -72,6 +72,19 @@ TOML
   export KEYS_TOOLGATE_URL=$toolgate_url
 }
 
+# The same backend, for which nothing may be spent.
+start_toolgate_without_budget() {
+  cat >"$logs/budget.toml" <<TOML
+[budget]
+store = "memory"
+[[limit]]
+window = "day"
+amount = "0 calls"
+TOML
+  start_toolgate budget-toolgate "$scripted_url" "TOOLGATE_CONFIG=$logs/budget.toml"
+  export BUDGET_TOOLGATE_URL=$toolgate_url
+}
+
 # The same backend, with tools of a real MCP server that toolgate runs.
 start_mcp_toolgate() { # start_mcp_toolgate FOLDER-OF-COMMANDS
   mkdir "$logs/files"
@@ -82,6 +95,19 @@ JSON
   start_toolgate mcp-toolgate "$scripted_url" "TOOLGATE_MCP_SERVERS=$logs/mcp_servers.json" "TOOLGATE_TRACE_SINK=$logs/traces.jsonl" \
     "PATH=$1:$PATH"
   export MCP_TOOLGATE_URL=$toolgate_url
+}
+
+# The same backend, for which nothing may be spent.
+start_toolgate_without_budget() {
+  cat >"$logs/budget.toml" <<TOML
+[budget]
+store = "memory"
+[[limit]]
+window = "day"
+amount = "0 calls"
+TOML
+  start_toolgate budget-toolgate "$scripted_url" "TOOLGATE_CONFIG=$logs/budget.toml"
+  export BUDGET_TOOLGATE_URL=$toolgate_url
 }
 
 start_real_servers() { # start_real_servers LLAMA-SERVER MODEL
@@ -174,11 +200,20 @@ if [ -z "$python" ]; then
   skip "no Python with the clients (see above)" "Python clients, scripted answers"
 else
   python_group "Python clients, scripted answers" scripted-python clients/test_streamed_answers.py clients/test_messages.py clients/test_responses.py clients/test_keys.py
+  python_group "Python clients, scripted answers" scripted-python clients/test_streamed_answers.py clients/test_messages.py clients/test_responses.py
+  start_toolgate_without_budget
+  python_group "Python clients, a budget that is used up" budget-python clients/test_budget.py
 fi
 if [ -z "$node" ]; then
   skip "no Node.js with the clients (see above)" "Node.js clients, scripted answers"
 else
   node_group "Node.js clients, scripted answers" scripted-node clients/streamed-answers.test.mjs clients/messages.test.mjs clients/responses.test.mjs
+fi
+if [ -z "$python" ]; then
+  skip "no Python with the clients (see above)" "Python clients, a budget that is used up"
+else
+  start_toolgate_without_budget
+  python_group "Python clients, a budget that is used up" budget-python clients/test_budget.py
 fi
 # The Python tests start a scripted model and toolgates of their own.
 if [ -z "$MCP_SERVERS" ] || [ -z "$python" ]; then

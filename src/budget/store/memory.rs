@@ -1,5 +1,7 @@
 //! A ledger that ends with the process.
 
+#[cfg(test)]
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::{
     collections::{BTreeSet, HashMap, VecDeque},
     sync::{Mutex, PoisonError},
@@ -12,7 +14,7 @@ use crate::budget::{
 
 /// The ledger of one process.
 #[derive(Debug, Default)]
-pub struct Memory(Mutex<Pages>);
+pub struct Memory(Mutex<Box<Pages>>, #[cfg(test)] AtomicBool);
 
 #[derive(Debug, Default)]
 struct Pages {
@@ -43,6 +45,10 @@ const ENTRIES_MAX: usize = 100_000;
 impl Memory {
     /// Does one operation at `now_ms`. An operation that fails leaves no trace: the ledger writes only once it has said yes.
     pub fn with<T>(&self, now_ms: u64, operation: impl FnOnce(Ledger<'_, Changes<'_>>) -> Result<T, Error>) -> Result<T, Error> {
+        #[cfg(test)]
+        if self.1.load(Ordering::Relaxed) {
+            return Err(StoreError("it is gone".to_owned()).into());
+        }
         // Whole after any panic: what an operation writes is taken over at its end.
         let mut pages = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         pages.forget(now_ms);
@@ -51,6 +57,12 @@ impl Memory {
         let written = changes.written;
         pages.take_over(written, now_ms);
         Ok(outcome)
+    }
+
+    /// Whether it is as if it could not be read or written.
+    #[cfg(test)]
+    pub(in crate::budget) fn set_gone(&self, is_gone: bool) {
+        self.1.store(is_gone, Ordering::Relaxed);
     }
 
     /// Every budget, by scope and unit.

@@ -61,6 +61,7 @@ impl Call {
 
     fn unmade(mut self, why: &str) {
         self.pass.undo();
+        self.turn.undo();
         self.pass.end();
         self.turn.end_passed(Usage::default(), Some(why));
     }

@@ -16,20 +16,20 @@ use toolgate::{
 use crate::harness::{Answer, PATIENCE, Proxy, Reply, Upstream, mcp};
 
 /// The three, with the server called `fs`.
-pub(super) struct Bench {
-    pub(super) proxy: Proxy,
-    pub(super) upstream: Upstream,
+pub(crate) struct Bench {
+    pub(crate) proxy: Proxy,
+    pub(crate) upstream: Upstream,
     log: PathBuf,
 }
 
 impl Bench {
     /// A model that says `replies`, and a server with `tools`.
-    pub(super) async fn new(replies: impl IntoIterator<Item = Reply>, tools: Value) -> Self {
+    pub(crate) async fn new(replies: impl IntoIterator<Item = Reply>, tools: Value) -> Self {
         Self::with(replies, tools, |_| {}).await
     }
 
     /// The same with other settings.
-    pub(super) async fn with(replies: impl IntoIterator<Item = Reply>, tools: Value, change: impl FnOnce(&mut Config)) -> Self {
+    pub(crate) async fn with(replies: impl IntoIterator<Item = Reply>, tools: Value, change: impl FnOnce(&mut Config)) -> Self {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let log = std::env::temp_dir().join(format!("toolgate-bench-{}-{number}.log", std::process::id()));
@@ -44,23 +44,23 @@ impl Bench {
     }
 
     /// How many lines of the server's log begin with `word`.
-    pub(super) fn count(&self, word: &str) -> usize {
+    pub(crate) fn count(&self, word: &str) -> usize {
         fs::read_to_string(&self.log).unwrap_or_default().lines().filter(|line| line.starts_with(word)).count()
     }
 
     /// How many calls the server got.
-    pub(super) fn calls(&self) -> usize {
+    pub(crate) fn calls(&self) -> usize {
         self.count("tools/call")
     }
 
     /// The messages of the request of that number, from 0.
-    pub(super) fn read(&self, request: usize) -> Vec<Value> {
+    pub(crate) fn read(&self, request: usize) -> Vec<Value> {
         let requests = self.upstream.requests();
         requests[request].json()["messages"].as_array().unwrap().clone()
     }
 
     /// The same, each in a few words.
-    pub(super) fn outline(&self, request: usize) -> Vec<String> {
+    pub(crate) fn outline(&self, request: usize) -> Vec<String> {
         self.read(request).iter().map(outline).collect()
     }
 }
@@ -83,14 +83,14 @@ fn outline(message: &Value) -> String {
 }
 
 /// A tool `name(q: string)` that changes nothing, with more about it.
-pub(super) fn reading(name: &str, more: Value) -> Value {
+pub(crate) fn reading(name: &str, more: Value) -> Value {
     let mut tool = changing(name, more);
     tool["annotations"] = json!({"readOnlyHint": true});
     tool
 }
 
 /// A tool `name(q: string)` that may change something, with more about it.
-pub(super) fn changing(name: &str, more: Value) -> Value {
+pub(crate) fn changing(name: &str, more: Value) -> Value {
     let mut tool = mcp::tool(name, "q");
     let Value::Object(more) = more else { panic!("fields are an object") };
     tool.as_object_mut().unwrap().extend(more);
@@ -98,22 +98,22 @@ pub(super) fn changing(name: &str, more: Value) -> Value {
 }
 
 /// `lookup` changes nothing, `change` does.
-pub(super) fn tools() -> Value {
+pub(crate) fn tools() -> Value {
     json!([reading("lookup", json!({})), changing("change", json!({}))])
 }
 
 /// The model calls `lookup`.
-pub(super) fn lookup() -> Reply {
+pub(crate) fn lookup() -> Reply {
     Reply::call("lookup", r#"{"q":"a"}"#)
 }
 
 /// The model answers.
-pub(super) fn done() -> Reply {
+pub(crate) fn done() -> Reply {
     Reply::call("respond", r#"{"message":"Done."}"#)
 }
 
 /// The next request of the conversation: what was answered, and the client's results by the place of their calls.
-pub(super) fn follow(request: &Value, message: &Value, results: &[&str]) -> Value {
+pub(crate) fn follow(request: &Value, message: &Value, results: &[&str]) -> Value {
     let mut next = request.clone();
     let messages = next["messages"].as_array_mut().unwrap();
     messages.push(message.clone());
@@ -124,29 +124,29 @@ pub(super) fn follow(request: &Value, message: &Value, results: &[&str]) -> Valu
 }
 
 /// The names of the calls in a message.
-pub(super) fn names(message: &Value) -> Vec<&str> {
+pub(crate) fn names(message: &Value) -> Vec<&str> {
     message["tool_calls"].as_array().into_iter().flatten().map(|call| call["function"]["name"].as_str().unwrap()).collect()
 }
 
 /// `request`, streamed, with its usage.
-pub(super) fn streamed(mut request: Value) -> Value {
+pub(crate) fn streamed(mut request: Value) -> Value {
     request["stream"] = json!(true);
     request["stream_options"] = json!({"include_usage": true});
     request
 }
 
 /// Settings that ask about `fs.change`.
-pub(super) fn asking(config: &mut Config) {
+pub(crate) fn asking(config: &mut Config) {
     config.tools.approvals = vec![Approval { pattern: "fs.change".to_owned(), policy: Policy::Ask }];
 }
 
 /// Asks, and wants to know how the answer was reached.
-pub(super) async fn explained(bench: &Bench, request: &Value) -> Answer {
+pub(crate) async fn explained(bench: &Bench, request: &Value) -> Answer {
     bench.proxy.ask_with(request, &[("x-toolgate-explain", "1")]).await
 }
 
 /// Waits until `is_so`.
-pub(super) async fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
+pub(crate) async fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !is_so() {
         assert!(begun.elapsed() < PATIENCE, "{what}");

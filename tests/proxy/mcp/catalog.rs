@@ -121,7 +121,7 @@ async fn tools_are_listed_for_people_with_where_they_are() {
     assert_eq!(hash.len(), 64);
     let expected = json!({
         "server": "files", "tool": "read", "tags": ["local"], "state": "ready",
-        "annotations": {"readOnlyHint": false, "idempotentHint": false},
+        "annotations": {"readOnlyHint": false, "destructiveHint": true, "idempotentHint": false, "openWorldHint": true},
         "policy": "allow", "hash": hash, "changed": false, "withheld": false,
     });
     assert_eq!(read["servers"][0], expected);

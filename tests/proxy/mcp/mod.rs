@@ -3,7 +3,7 @@
 mod absent;
 mod acting;
 mod approval;
-mod bench;
+pub(crate) mod bench;
 mod cancel;
 mod catalog;
 pub(crate) mod chat_dialect;

@@ -10,8 +10,14 @@ use crate::budget::ledger::{Answer, Reservation, State, StoreError};
 /// The file.
 pub(super) struct Database(redb::Database);
 
+/// A key and its value.
+type Row = (Vec<u8>, Vec<u8>);
+
+/// A table as it was at one moment.
+type Stored = ReadOnlyTable<&'static [u8], &'static [u8]>;
+
 /// What was in it at one moment.
-pub(super) struct Reader(Vec<(Table, ReadOnlyTable<&'static [u8], &'static [u8]>)>);
+pub(super) struct Reader(Vec<(Table, Stored)>);
 
 /// What is removed on the way.
 #[derive(Debug, Clone, Copy)]
@@ -99,12 +105,12 @@ impl Reader {
         &self,
         table: Table,
         keys: &Range<Vec<u8>>,
-    ) -> Result<impl Iterator<Item = Result<(Vec<u8>, Vec<u8>), StoreError>> + use<>, StoreError> {
+    ) -> Result<impl Iterator<Item = Result<Row, StoreError>> + use<>, StoreError> {
         let rows = self.table(table)?.range(&keys.start[..]..&keys.end[..]).map_err(failed)?;
         Ok(rows.map(|row| row.map(|(key, value)| (key.value().to_vec(), value.value().to_vec())).map_err(failed)))
     }
 
-    fn table(&self, table: Table) -> Result<&ReadOnlyTable<&'static [u8], &'static [u8]>, StoreError> {
+    fn table(&self, table: Table) -> Result<&Stored, StoreError> {
         let found = self.0.iter().find(|(known, _)| *known == table);
         found.map(|(_, table)| table).ok_or_else(|| StoreError(format!("there is no table {}", table.name())))
     }

@@ -189,7 +189,11 @@ impl Both {
                 drop(same!(self, expire()));
             }
             Step::Allocate(scope, unit, terms) => drop(same!(self, allocate(SCOPES[scope], UNITS[unit], &terms))),
-            Step::Fund(scope, amount) => drop(same!(self, fund(SCOPES[scope], amount))),
+            Step::Fund(scope, amount) => {
+                // The same again is the same, and the same elsewhere is refused.
+                let key = format!("{amount:?}");
+                drop(same!(self, fund(SCOPES[scope], amount, &key)));
+            }
             Step::SetStatus(scope, unit, status) => drop(same!(self, set_status(SCOPES[scope], UNITS[unit], status))),
             Step::Commit(..) | Step::Release(_) | Step::Extend(..) => self.settle(step).await,
             Step::Again(..) => {}
