@@ -218,7 +218,7 @@ async fn nothing_is_sent_once_a_limit_is_reached() {
         let metered = with_policy(name, limit, Reply::json(200, "{}")).await;
         assert_eq!(metered.post(path, body).await.status, 200);
         let refused = metered.post(path, body).await;
-        assert_eq!((refused.status, refused.error()["code"].as_str()), (429, Some("insufficient_quota")));
+        assert_eq!((refused.status, refused.json()["error"]["code"].as_str()), (429, Some("insufficient_quota")));
         assert_eq!((refused.header("x-should-retry"), refused.header("x-toolgate-halt")), ("false", "call_quota"));
         assert_eq!(metered.upstream.calls(), 1);
         // What makes no model work is not counted.
