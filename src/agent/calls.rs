@@ -204,7 +204,8 @@ impl Caller {
             Verdict::Approve => {
                 let (own, about) = (self.clone(), about(&proposal, &decision));
                 // The approval is spent, whoever leaves: what came of it must be known afterwards.
-                let finished = self.toolbox.tasks().spawn(async move { own.finish_approved(proposal, decision, unfinished).await });
+                let finished =
+                    self.toolbox.tasks().spawn(async move { Box::pin(own.finish_approved(proposal, decision, unfinished)).await });
                 finished.await.unwrap_or_else(|error| Answered::new(name, execute::refused(&about, format!("The call failed: {error}."))))
             }
         }

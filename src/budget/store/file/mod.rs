@@ -48,7 +48,7 @@ use crate::budget::{
     store::now_ms,
 };
 
-/// The ledger of one process, in a [redb](redb) file and two files beside it, `<path>.journal-a` and `<path>.journal-b`.
+/// The ledger of one process, in a [redb] file and two files beside it, `<path>.journal-a` and `<path>.journal-b`.
 ///
 /// **What was answered outlives the process**, however it ends: it was handed to the operating system before. **Loss of power** takes at
 /// most what was answered within the last interval of [`Sync::Every`] and the time that the disk needed, and nothing with [`Sync::Always`].

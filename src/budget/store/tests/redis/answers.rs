@@ -238,6 +238,11 @@ fn real_redis_answers_what_the_rules_answer() {
         }
         drop(same!(both, entries(0, u64::MAX)));
     };
-    runner.run(&proptest::collection::vec(step(), 1..60), |steps| Ok(runtime.block_on(live(steps)))).unwrap();
+    runner
+        .run(&proptest::collection::vec(step(), 1..60), |steps| {
+            runtime.block_on(live(steps));
+            Ok(())
+        })
+        .unwrap();
     drop(server);
 }

@@ -37,7 +37,8 @@ async fn real_redis_forgets_what_is_settled_and_never_what_stands() {
     redis.release(&settled, "a").await.unwrap();
     let keys: Vec<String> = client.keys("forgets:*").unwrap();
     assert!(keys.iter().all(|key| key.starts_with("forgets:{ledger}:")), "one slot: {keys:?}");
-    let times: HashMap<&str, i64> = keys.iter().map(|key| (&key["forgets:{ledger}:".len()..], client.pttl(key).unwrap())).collect();
+    let times: HashMap<&str, i64> =
+        keys.iter().map(|key| (key.strip_prefix("forgets:{ledger}:").unwrap(), client.pttl(key).unwrap())).collect();
     let is_kept_a_day = |ms: i64| ms > 0 && ms <= i64::try_from(KEPT_MS).unwrap();
     for (name, ms) in &times {
         let is_over = name.starts_with("answer:") || *name == format!("reservation:{settled}");

@@ -23,6 +23,7 @@ use crate::budget::{
     ledger::{Balance, Error, Event, Overage, Request, Terms},
     store::redis::Redis,
 };
+use crate::resilience::tasks::Tasks;
 
 const OPERATIONS: u64 = 10_000;
 /// With a server that waits for its disk.
@@ -150,7 +151,7 @@ async fn real_redis_keeps_what_it_answered_when_it_is_killed() {
     for kill in 1..=3 {
         let working = {
             let (redis, journal) = (Arc::clone(&redis), journal.clone());
-            tokio::spawn(async move { work(&redis, SYNCED_OPERATIONS, &journal).await })
+            Tasks::default().spawn(async move { work(&redis, SYNCED_OPERATIONS, &journal).await })
         };
         while journaled(&journal).len() < kill * 700 && !working.is_finished() {
             tokio::time::sleep(Duration::from_millis(5)).await;
