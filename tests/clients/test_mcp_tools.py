@@ -205,7 +205,7 @@ def test_all_tools_are_listed(bench):
     assert tools["read_text_file"]["input_schema"]["required"] == ["path"]
     assert "Read the complete contents of a file" in tools["read_text_file"]["description"]
     [place] = tools["write_file"]["servers"]
-    assert place["annotations"] == {"readOnlyHint": False, "idempotentHint": True}
+    assert place["annotations"] == {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": True, "openWorldHint": False}
     assert (place["server"], place["tool"], place["state"]) == ("filesystem", "write_file", "ready")
     # And what the model is offered is this list.
     assert set(bench.model.offered()) - {"respond"} == tools.keys()
