@@ -76,13 +76,7 @@ impl<B: Book> Ledger<'_, B> {
                 extensions: 0,
                 state: State::Active,
             })?;
-            Ok(Reserved {
-                reservation_id: id,
-                reserved: request.estimates.clone(),
-                affected_scopes,
-                expires_at_ms: expires_ms,
-                caps,
-            })
+            Ok(Reserved { reservation_id: id, reserved: request.estimates.clone(), affected_scopes, expires_at_ms: expires_ms, caps })
         })
     }
 
