@@ -119,6 +119,11 @@ impl Connection {
         Err(failure)
     }
 
+    /// Whether a question now fails without being asked.
+    pub fn is_left_alone(&self) -> bool {
+        self.lock().left_alone.as_ref().is_some_and(|(until, _)| Instant::now() < *until)
+    }
+
     /// The connection and its number; fails while the Redis is left alone.
     fn manager(&self) -> Result<(ConnectionManager, u64), Failure> {
         let mut state = self.lock();

@@ -7,10 +7,10 @@ use std::{sync::Arc, time::Duration};
 use tokio::task::JoinHandle;
 
 use super::{
-    Account, Denial, Meter, Store,
+    Account, Meter, Store,
     cycles::{self, Cycles, Lease},
     journal::Journal,
-    ledger::{Action, Error, Request, Reserved, StoreError},
+    ledger::{Action, Caps, Error, Request, Reserved, StoreError, place, reservation_id},
     meter::Run,
     policy::Policy,
     settle::{Kept, Pending, Settlement, Settler},
@@ -116,7 +116,7 @@ impl Gate {
     }
 
     /// Puts aside what `request` asks for.
-    pub(super) async fn reserve(&self, request: Request) -> Result<(Kept, Option<Arc<super::ledger::Caps>>), Error> {
+    pub(super) async fn reserve(&self, request: Request) -> Result<(Kept, Option<Arc<Caps>>), Error> {
         let Some(store) = &self.0.store else { return Ok((Kept { id: None, request }, None)) };
         match self.ask(store, &request).await {
             Ok(reserved) => Ok((Kept { id: Some(reserved.reservation_id), request }, reserved.caps.map(Arc::new))),
@@ -131,14 +131,7 @@ impl Gate {
     /// Puts aside what `request` asks for with the Cycles server, where there is one.
     pub(super) async fn lease(&self, request: &Request) -> Result<Option<Lease>, Error> {
         let Some(cycles) = &self.0.cycles else { return Ok(None) };
-        let estimate = request.estimates.iter().find(|estimate| estimate.unit == cycles.unit());
-        let ask = cycles::Ask {
-            idempotency_key: request.idempotency_key.clone(),
-            subject: request.subject.clone(),
-            action: request.action.clone(),
-            estimate: estimate.map_or(0, |estimate| estimate.amount),
-        };
-        match cycles.reserve(&ask).await {
+        match cycles.reserve(&question(cycles, request)).await {
             Ok(lease) => Ok(Some(lease)),
             Err(Error::Store(error)) if self.0.policy.fails_open => {
                 tracing::error!(error = &error as &dyn std::error::Error, "the Cycles server cannot be asked, and is not told of the call");
@@ -148,13 +141,21 @@ impl Gate {
         }
     }
 
-    /// Why [`Self::reserve`] would fail now, if it would; writes nothing.
-    pub(super) async fn would_refuse(&self, request: &Request) -> Option<Denial> {
-        match self.0.store.as_ref()?.decide(request).await {
-            Ok(()) => None,
-            Err(Error::Store(_)) if self.0.policy.fails_open => None,
-            Err(error) => Some(error.into()),
-        }
+    /// What the call that `request` is for would have to keep to now; writes nothing. Fails as [`Self::reserve`] and [`Self::lease`] would.
+    pub(super) async fn decide(&self, request: &Request) -> Result<Vec<Caps>, Error> {
+        let tolerated = |decided: Result<Option<Caps>, Error>| match decided {
+            Err(Error::Store(_)) if self.0.policy.fails_open => Ok(None),
+            decided => decided,
+        };
+        let own = match &self.0.store {
+            Some(store) => tolerated(store.decide(request).await)?,
+            None => None,
+        };
+        let elsewhere = match &self.0.cycles {
+            Some(cycles) => tolerated(cycles.decide(&question(cycles, request)).await)?,
+            None => None,
+        };
+        Ok(own.into_iter().chain(elsewhere).collect())
     }
 
     /// Asks the ledger. Where nobody waits for its answer any more, what it puts aside is given back as soon as it comes.
@@ -163,8 +164,17 @@ impl Gate {
             return store.reserve(request).await;
         }
         let (asked, own) = (request.clone(), Arc::clone(store));
-        let asking = self.0.tasks.spawn(async move { own.reserve(&asked).await });
+        let asking = self.0.tasks.spawn(async move {
+            let may_be_done = !own.is_left_alone();
+            Asked { answer: own.reserve(&asked).await, may_be_done }
+        });
         Waiting { gate: self, request, asking: Some(asking) }.answer().await
+    }
+
+    /// Takes back what was perhaps put aside for `request`, whose answer is lost.
+    fn take_back(&self, request: Request) {
+        let id = reservation_id(&place("reserve", &request.subject, &request.idempotency_key));
+        self.settle(Kept { id: Some(id), request }, Settlement::TakeBack);
     }
 
     /// Settles `kept`: at once where that waits for nobody, else on its own, until it is done.
@@ -176,11 +186,25 @@ impl Gate {
     }
 }
 
+/// What came of a question to the ledger.
+struct Asked {
+    answer: Result<Reserved, Error>,
+    /// Whether it was asked at all.
+    may_be_done: bool,
+}
+
+impl Asked {
+    /// Whether something may be put aside of which nothing is known.
+    fn is_lost(&self) -> bool {
+        self.may_be_done && matches!(self.answer, Err(Error::Store(_)))
+    }
+}
+
 /// A question to the ledger that is under way.
 struct Waiting<'a> {
     gate: &'a Gate,
     request: &'a Request,
-    asking: Option<JoinHandle<Result<Reserved, Error>>>,
+    asking: Option<JoinHandle<Asked>>,
 }
 
 impl Waiting<'_> {
@@ -190,7 +214,11 @@ impl Waiting<'_> {
             None => return Err(StoreError("it was asked before".to_owned()).into()),
         };
         self.asking = None;
-        answer.unwrap_or_else(|error| Err(StoreError(error.to_string()).into()))
+        let asked = answer.map_err(|error| StoreError(error.to_string()))?;
+        if asked.is_lost() {
+            self.gate.take_back(self.request.clone());
+        }
+        asked.answer
     }
 }
 
@@ -199,10 +227,25 @@ impl Drop for Waiting<'_> {
         let Some(asking) = self.asking.take() else { return };
         let (gate, request) = (self.gate.clone(), self.request.clone());
         self.gate.0.tasks.spawn_if_possible(async move {
-            if let Ok(Ok(reserved)) = asking.await {
-                gate.settle(Kept { id: Some(reserved.reservation_id), request }, Settlement::Release);
+            match asking.await {
+                Ok(asked) if asked.is_lost() => gate.take_back(request),
+                Ok(Asked { answer: Ok(reserved), .. }) => {
+                    gate.settle(Kept { id: Some(reserved.reservation_id), request }, Settlement::Release);
+                }
+                Ok(_) | Err(_) => {}
             }
         });
+    }
+}
+
+/// What the Cycles server is asked for `request`.
+fn question(cycles: &Cycles, request: &Request) -> cycles::Ask {
+    let estimate = request.estimates.iter().find(|estimate| estimate.unit == cycles.unit());
+    cycles::Ask {
+        idempotency_key: request.idempotency_key.clone(),
+        subject: request.subject.clone(),
+        action: request.action.clone(),
+        estimate: estimate.map_or(0, |estimate| estimate.amount),
     }
 }
 
@@ -241,7 +284,7 @@ mod tests {
         let (asked, own) = (request.clone(), Arc::clone(&store));
         let asking = gate.0.tasks.spawn(async move {
             tokio::time::sleep(Duration::from_secs(1)).await;
-            own.reserve(&asked).await
+            Asked { answer: own.reserve(&asked).await, may_be_done: true }
         });
         let waiting = Waiting { gate: &gate, request: &request, asking: Some(asking) };
         assert!(tokio::time::timeout(Duration::from_millis(10), waiting.answer()).await.is_err());

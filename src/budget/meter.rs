@@ -143,7 +143,7 @@ impl Meter {
         if let Err(denial) = inner.room(&inner.used(), &charge) {
             return Some(denial);
         }
-        inner.gate.would_refuse(&inner.request(&charge, "rehearsal")).await
+        inner.rehearse(&charge).await.err()
     }
 }
 
@@ -216,6 +216,16 @@ impl Inner {
         limits.filter(|(_, limit)| limit.window == Window::Request && limit.counts(&self.run.account, action))
     }
 
+    /// Fails where the ledger would not let `charge` through now, or would ask for something that it does not keep to.
+    async fn rehearse(&self, charge: &Charge) -> Result<(), Denial> {
+        // Another key each time: an answer is not given again.
+        let caps = self.gate.decide(&self.request(charge, &id::mint("rehearsal_"))).await?;
+        caps.iter().try_for_each(|caps| allowed(caps, &charge.action))?;
+        let steps = caps.iter().filter_map(|caps| caps.max_steps_remaining);
+        let left = self.used().steps_left.into_iter().chain(steps).min();
+        if left == Some(0) { Err(Denial::spent(HaltReason::CallQuota, NO_STEPS)) } else { Ok(()) }
+    }
+
     /// Asks the ledger, and keeps to what it asks for. A pass that fails gives back what was put aside here.
     async fn admit(&self, mut pass: Pass, charge: &Charge, step: &str) -> Result<Pass, Denial> {
         let request = self.request(charge, step);
@@ -266,11 +276,9 @@ impl Inner {
         }
     }
 
-    /// Keeps to `caps` before anything is done. The lists are of tools.
+    /// Keeps to `caps` before anything is done.
     async fn keep_to(&self, caps: &Caps, action: &Action, pass: &mut Pass) -> Result<(), Denial> {
-        if action.kind != MODEL && !caps.allows(&action.name) {
-            return Err(Denial::forbidden(format!("{} may not be used on this account.", action.name)));
-        }
+        allowed(caps, action)?;
         if let Some(max_tokens) = caps.max_tokens {
             pass.hold_to(max_tokens);
         }
@@ -282,6 +290,14 @@ impl Inner {
         tokio::time::sleep(cooldown).await;
         Ok(())
     }
+}
+
+/// Fails where the lists of `caps`, which are of tools, do not have `action`.
+fn allowed(caps: &Caps, action: &Action) -> Result<(), Denial> {
+    if action.kind == MODEL || caps.allows(&action.name) {
+        return Ok(());
+    }
+    Err(Denial::forbidden(format!("{} may not be used on this account.", action.name)))
 }
 
 impl Charge {

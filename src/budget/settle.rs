@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     Amount, Store,
     journal::Journal,
-    ledger::{Code, Error, Event, Refusal, Request},
+    ledger::{Code, Error, Event, Overage, Refusal, Request},
 };
 use crate::resilience::tasks::Tasks;
 
@@ -15,6 +15,8 @@ use crate::resilience::tasks::Tasks;
 const RETRY_FIRST: Duration = Duration::from_millis(250);
 /// The longest.
 const RETRY_MAX: Duration = Duration::from_secs(10);
+/// How often a reservation that nobody knows of is looked for, before it is taken for one that was never made.
+const ABSENT_MAX: u32 = 4;
 
 /// How a reservation ends.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -23,6 +25,8 @@ pub(super) enum Settlement {
     Commit(Vec<Amount>),
     /// It was not done.
     Release,
+    /// It was not done, and nobody knows whether anything was put aside for it: the ledger did not answer, and may do it yet.
+    TakeBack,
 }
 
 /// What was put aside, and with which words.
@@ -39,6 +43,18 @@ pub(super) struct Kept {
 pub struct Pending {
     pub(super) kept: Kept,
     pub(super) settlement: Settlement,
+}
+
+impl Pending {
+    /// What it is called in the journal. A call that is made although the ledger did not answer has a cost beside what is taken back.
+    fn key(&self) -> String {
+        let key = &self.kept.request.idempotency_key;
+        if self.is_taken_back() { format!("take-back:{key}") } else { key.clone() }
+    }
+
+    fn is_taken_back(&self) -> bool {
+        matches!(self.settlement, Settlement::TakeBack)
+    }
 }
 
 /// Tells a ledger how reservations end.
@@ -72,25 +88,30 @@ impl Settler {
     /// Settles `pending`, as often as it takes while the process lives.
     async fn repeat(&self, pending: &Arc<Pending>) {
         let key = &pending.kept.request.idempotency_key;
-        let mut wait = RETRY_FIRST;
+        let (mut wait, mut absent) = (RETRY_FIRST, 0);
         loop {
             let is_ending = match settle(&self.store, pending).await {
                 Ok(()) => break,
+                Err(Error::Refused(refusal)) if pending.is_taken_back() => {
+                    absent += 1;
+                    if refusal.code != Code::NotFound || absent == ABSENT_MAX {
+                        break;
+                    }
+                    self.rest(wait).await
+                }
                 Err(Error::Refused(refusal)) => {
                     tracing::error!(refusal = &refusal as &dyn std::error::Error, key, "a cost is not in the books");
                     break;
                 }
                 Err(Error::Store(error)) => {
                     tracing::warn!(error = &error as &dyn std::error::Error, "the ledger cannot be settled with now, it is tried again");
-                    tokio::select! {
-                        () = tokio::time::sleep(wait) => false,
-                        () = self.tasks.ending() => true,
-                    }
+                    self.rest(wait).await
                 }
             };
             wait = (wait * 2).min(RETRY_MAX);
             if is_ending {
-                if settle(&self.store, pending).await.is_ok() {
+                let last = settle(&self.store, pending).await;
+                if last.is_ok() || pending.is_taken_back() && matches!(last, Err(Error::Refused(_))) {
                     break;
                 }
                 // What is in a journal is settled by the next process.
@@ -103,6 +124,14 @@ impl Settler {
         }
     }
 
+    /// Waits for so long. Returns whether the process is about to end.
+    async fn rest(&self, wait: Duration) -> bool {
+        tokio::select! {
+            () = tokio::time::sleep(wait) => false,
+            () = self.tasks.ending() => true,
+        }
+    }
+
     /// Does something with the journal, on a thread that may wait for the disk.
     async fn with_journal(
         &self,
@@ -111,7 +140,7 @@ impl Settler {
     ) {
         let Some(journal) = self.journal.clone() else { return };
         let pending = Arc::clone(pending);
-        let done = tokio::task::spawn_blocking(move || act(&journal, &pending.kept.request.idempotency_key, &pending)).await;
+        let done = tokio::task::spawn_blocking(move || act(&journal, &pending.key(), &pending)).await;
         if let Ok(Err(error)) = done {
             tracing::error!(%error, "the journal of costs cannot be written");
         }
@@ -122,7 +151,11 @@ async fn settle(store: &Store, pending: &Pending) -> Result<(), Error> {
     let Pending { kept: Kept { id, request }, settlement } = pending;
     let key = &request.idempotency_key;
     match (settlement, id) {
-        (Settlement::Release, None) => Ok(()),
+        (Settlement::Release | Settlement::TakeBack, None) => Ok(()),
+        (Settlement::TakeBack, Some(id)) => match store.release(id, &format!("release:{key}")).await {
+            Err(Error::Refused(Refusal { code: Code::ReservationExpired, .. })) => Ok(()),
+            released => released.map(drop),
+        },
         (Settlement::Release, Some(id)) => match store.release(id, &format!("release:{key}")).await {
             // Its time was over, and it was given back.
             Err(Error::Refused(Refusal { code: Code::ReservationExpired | Code::NotFound, .. })) => Ok(()),
@@ -130,9 +163,7 @@ async fn settle(store: &Store, pending: &Pending) -> Result<(), Error> {
         },
         (Settlement::Commit(actuals), Some(id)) => match store.commit(id, &format!("commit:{key}"), actuals).await {
             // It took longer than it was put aside for, and has happened all the same.
-            Err(Error::Refused(Refusal { code: Code::ReservationExpired | Code::NotFound, .. })) => {
-                store.event(&event(request, actuals)).await.map(drop)
-            }
+            Err(Error::Refused(Refusal { code: Code::ReservationExpired | Code::NotFound, .. })) => book(store, request, actuals).await,
             // It cost more than the budget stands: what was put aside for it is charged at least.
             Err(Error::Refused(Refusal { code: Code::BudgetExceeded | Code::OverdraftLimitExceeded, message, .. })) => {
                 tracing::error!(%message, key, "a cost is in the books only as far as it was reserved");
@@ -140,7 +171,24 @@ async fn settle(store: &Store, pending: &Pending) -> Result<(), Error> {
             }
             committed => committed.map(drop),
         },
-        (Settlement::Commit(actuals), None) => store.event(&event(request, actuals)).await.map(drop),
+        (Settlement::Commit(actuals), None) => book(store, request, actuals).await,
+    }
+}
+
+/// Books a cost for which nothing is put aside any more: all of it where it may be owed, else as much as there is.
+async fn book(store: &Store, request: &Request, actuals: &[Amount]) -> Result<(), Error> {
+    let whole = event(request, actuals, request.overage_policy.afterwards());
+    let booked = match store.event(&whole).await {
+        Err(Error::Refused(Refusal { code: Code::OverdraftLimitExceeded, .. })) => {
+            // Under the same key, so that it is one or the other.
+            store.event(&Event { overage_policy: Overage::AllowIfAvailable, ..whole }).await
+        }
+        booked => booked,
+    };
+    match booked {
+        // It is booked already, in the other way.
+        Err(Error::Refused(Refusal { code: Code::IdempotencyMismatch, .. })) => Ok(()),
+        booked => booked.map(drop),
     }
 }
 
@@ -153,7 +201,7 @@ fn lesser(actuals: &[Amount], estimates: &[Amount]) -> Vec<Amount> {
     actuals.iter().map(least).collect()
 }
 
-fn event(request: &Request, actuals: &[Amount]) -> Event {
+fn event(request: &Request, actuals: &[Amount], overage_policy: Overage) -> Event {
     Event {
         idempotency_key: format!("commit:{}", request.idempotency_key),
         subject: request.subject.clone(),
@@ -161,6 +209,6 @@ fn event(request: &Request, actuals: &[Amount]) -> Event {
         actuals: actuals.to_vec(),
         quotas: request.quotas.clone(),
         opens: request.opens,
-        overage_policy: request.overage_policy,
+        overage_policy,
     }
 }

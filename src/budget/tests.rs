@@ -6,7 +6,7 @@ use super::{
     Account, Amount, Ask, Denial, Gate, Meter, Pass, Policy, Store, Unit,
     access::Tool,
     denial::Reason,
-    ledger::{Caps, Entry, Terms},
+    ledger::{Caps, Entry, Overage, Terms},
     policy::{Ceilings, Limit, Who, Window},
     price::{ModelPrice, Prices, ToolPrice},
     store::memory::Memory,
@@ -144,7 +144,7 @@ async fn a_pass_is_settled_whatever_becomes_of_it() {
 
 #[tokio::test]
 async fn a_cost_that_is_rejected_is_charged_as_far_as_it_was_reserved() {
-    let bench = bench(|policy| policy.overage = super::ledger::Overage::Reject);
+    let bench = bench(|policy| policy.overage = Overage::Reject);
     begun(bench.meter().model(ask(10, Some(50))).await.unwrap()).spend(usage(10, 90));
     assert_eq!((bench.reserved().await, bench.spent(Unit::UsdMicrocents).await), (0, 51_000));
 }
@@ -304,6 +304,37 @@ async fn a_rehearsal_puts_nothing_aside() {
     let bench = self::bench(|_| {});
     assert_eq!(bench.meter().would_refuse(&READ).await, None);
     assert!(bench.store.balances().await.unwrap().is_empty() && bench.entries().await.is_empty());
+
+    bench.caps(Caps { tool_denylist: vec!["fs.read".to_owned()], ..Caps::default() }).await;
+    assert_eq!(bench.meter().would_refuse(&READ).await.map(|denial| denial.reason), Some(Reason::Forbidden));
+    assert_eq!(bench.meter().would_refuse(&DELETE).await, None);
+    bench.caps(Caps { max_steps_remaining: Some(0), ..Caps::default() }).await;
+    assert_eq!(bench.meter().would_refuse(&READ).await.map(|denial| denial.reason), Some(Reason::Spent(HaltReason::CallQuota)));
+    assert_eq!(bench.reserved().await, 0);
+}
+
+/// Makes a call on a ledger that is gone for a while, of a policy that lets it, which costs 6000.
+async fn made_while_gone(bench: &Bench) {
+    let Store::Memory(memory) = &*bench.store else { panic!("another store") };
+    memory.set_gone(true);
+    let pass = begun(bench.meter().model(ask(10, Some(50))).await.unwrap());
+    memory.set_gone(false);
+    pass.spend(usage(10, 5));
+}
+
+#[tokio::test]
+async fn a_cost_that_is_told_afterwards_is_in_the_books_whatever_the_policy_of_overages() {
+    let of = |overage| bench(|policy| (policy.overage, policy.fails_open) = (overage, true));
+    let rejecting = of(Overage::Reject);
+    made_while_gone(&rejecting).await;
+    assert_eq!((rejecting.spent(Unit::UsdMicrocents).await, rejecting.entries().await.len()), (6000, 1));
+
+    // More than may be owed: as much as there is.
+    let owing = of(Overage::AllowWithOverdraft);
+    let terms = Terms { allocated: Some(4000), overdraft_limit: Some(1000), ..Terms::default() };
+    owing.store.allocate("tenant:local", Unit::UsdMicrocents, &terms).await.unwrap();
+    made_while_gone(&owing).await;
+    assert_eq!((owing.spent(Unit::UsdMicrocents).await, owing.entries().await.len()), (4000, 1));
 }
 
 #[tokio::test]

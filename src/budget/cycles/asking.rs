@@ -17,7 +17,7 @@ use super::{
     wire::{self, Decide, Decided, Decision, Reserve},
 };
 use crate::budget::{
-    Amount, Subject,
+    Amount, Subject, Unit,
     amount::AMOUNT_MAX,
     ledger::{self, Action, Caps, Code, Refusal, StoreError},
     store::now_ms,
@@ -63,7 +63,7 @@ impl Cycles {
                 if let Some(reservation) = reservation {
                     inner.release(reservation.to_owned(), &ask.idempotency_key);
                 }
-                return Err(denial(reason.as_deref()).into());
+                return Err(about(inner.unit, denial(reason.as_deref())).into());
             }
             (Decision::Allow(_) | Decision::Malformed, _) => return Err(unusable("its answer is none of the protocol").into()),
         };
@@ -90,7 +90,7 @@ impl Cycles {
         let heard = inner.ask("/v1/decide", &spelled(&question), &mut false).await?;
         match heard.decided.decision() {
             Decision::Allow(caps) => Ok(caps),
-            Decision::Deny(reason) => Err(denial(reason.as_deref()).into()),
+            Decision::Deny(reason) => Err(about(inner.unit, denial(reason.as_deref())).into()),
             Decision::Malformed => Err(unusable("its answer is none of the protocol").into()),
         }
     }
@@ -160,7 +160,7 @@ impl Inner {
                 Ok(Meaning::No(refusal)) => {
                     *is_open = false;
                     tracing::info!(why = self.why(&answer), "the Cycles server refuses");
-                    return Err(refusal.into());
+                    return Err(about(self.unit, refusal).into());
                 }
                 Ok(Meaning::Locked) => {
                     *is_open = was_open;
@@ -228,6 +228,11 @@ fn refusal(code: Code, reason: Option<&str>) -> Refusal {
     };
     let why = reason.filter(is_word).map_or_else(String::new, |reason| format!(" ({reason})"));
     Refusal::new(code, format!("The budget server does not allow it{why}."))
+}
+
+/// The budget that says no counts in `unit`: no other is asked for.
+fn about(unit: Unit, refusal: Refusal) -> Refusal {
+    Refusal { unit: Some(unit), ..refusal }
 }
 
 pub(super) fn unusable(why: &str) -> StoreError {

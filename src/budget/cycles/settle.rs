@@ -187,7 +187,7 @@ impl Settlement {
                 self.inner.peer.post(&path, &Commit { idempotency_key: key, actual: *actual, metrics }).await
             }
             Mode::Event => {
-                let overage_policy = afterwards(*overage);
+                let overage_policy = overage.afterwards();
                 let event = Event { idempotency_key: key, subject, action, actual: *actual, overage_policy, metrics };
                 self.inner.peer.post("/v1/events", &event).await
             }
@@ -230,15 +230,6 @@ impl Drop for Settlement {
             self.report(self.inner.journal.put(&self.pending.reservation, &self.pending));
         }
         self.inner.settling().remove(&self.pending.reservation);
-    }
-}
-
-/// The policy for a cost whose reservation is over. There is nothing put aside that it could be higher than, and a refusal would only
-/// mean that what was used is nowhere. So what there is is charged.
-fn afterwards(overage: Overage) -> Overage {
-    match overage {
-        Overage::Reject | Overage::AllowIfAvailable => Overage::AllowIfAvailable,
-        Overage::AllowWithOverdraft => Overage::AllowWithOverdraft,
     }
 }
 

@@ -8,15 +8,15 @@ use super::{
     balance::Balance,
     error::{Code, Error, Refusal, StoreError},
     overage::charge,
-    request::{Applied, Committed, Entry, Event, Extended, Quota, Released, Request, Reserved},
+    request::{Applied, Caps, Committed, Entry, Event, Extended, Quota, Released, Request, Reserved},
     reservation::{Hold, Reservation, State},
 };
 use crate::budget::{Amount, Subject, Unit};
 
 /// How often a reservation may be extended.
 pub(in crate::budget) const EXTENSIONS_MAX: u32 = 10;
-/// How long an answer is kept, so that it can be given again, and what was settled: a day. Other servers keep some for a month, for clients
-/// that come back; those of this ledger end with the process that it is in, or come back within minutes.
+/// How long an answer is kept, so that it can be given again, and what was settled: a day. Who asks a ledger of its own process ends with
+/// it; one that outlives who asks keeps some longer.
 pub(in crate::budget) const KEPT_MS: u64 = 24 * 3600 * 1000;
 /// How many reservations, and how many budgets, one sweep ends.
 pub(in crate::budget) const SWEEP_MAX: usize = 1000;
@@ -57,10 +57,7 @@ impl<B: Book> Ledger<'_, B> {
                     ledger.book.put_balance(scope, amount.unit, after)?;
                 }
             }
-            let caps = request.subject.scopes().into_iter().rev().find_map(|scope| {
-                let has_it = |line: &Line| line.scopes.iter().find(|(known, _)| *known == scope)?.1.caps.clone();
-                lines.iter().find_map(has_it)
-            });
+            let caps = caps(&request.subject, &lines);
             let mut affected_scopes: Vec<String> = Vec::new();
             for (scope, _) in lines.iter().flat_map(|line| &line.scopes) {
                 if !affected_scopes.contains(scope) {
@@ -79,19 +76,13 @@ impl<B: Book> Ledger<'_, B> {
                 extensions: 0,
                 state: State::Active,
             })?;
-            Ok(Reserved {
-                reservation_id: id,
-                reserved: request.estimates.clone(),
-                affected_scopes,
-                expires_at_ms: expires_ms,
-                caps: caps.map(|caps| (*caps).clone()),
-            })
+            Ok(Reserved { reservation_id: id, reserved: request.estimates.clone(), affected_scopes, expires_at_ms: expires_ms, caps })
         })
     }
 
-    /// Whether [`Self::reserve`] would succeed now; writes nothing.
-    pub fn decide(&self, request: &Request) -> Result<(), Error> {
-        self.room(request).map(drop)
+    /// The caps that [`Self::reserve`] would answer with now; fails where it would. Writes nothing.
+    pub fn decide(&self, request: &Request) -> Result<Option<Caps>, Error> {
+        Ok(caps(&request.subject, &self.room(request)?))
     }
 
     /// Charges what it cost, and gives back what was put aside beyond that. A unit that `actuals` does not tell costs what was estimated.
@@ -225,7 +216,9 @@ impl<B: Book> Ledger<'_, B> {
         for quota in wanted.quotas.iter().filter(|quota| quota.unit == unit) {
             let balance = self.book.balance(&quota.scope, unit)?.unwrap_or_default();
             let until_ms = Some(balance.until_ms.unwrap_or_default().max(quota.until_ms));
-            found.push((quota.scope.clone(), Balance { allocated: quota.allocated, until_ms, ..balance }));
+            // One that was raised is over its limit no more.
+            let is_over_limit = balance.is_over_limit && quota.allocated <= balance.allocated;
+            found.push((quota.scope.clone(), Balance { allocated: quota.allocated, is_over_limit, until_ms, ..balance }));
         }
         match (found.is_empty(), other) {
             (false, _) => Ok(found),
@@ -306,6 +299,15 @@ impl<B: Book> Ledger<'_, B> {
         self.book.put_answer(place, Answer { asked, json, until_ms: self.now_ms.saturating_add(KEPT_MS) })?;
         Ok(answer)
     }
+}
+
+/// What the deepest scope of `subject` that says so asks to be kept to.
+fn caps(subject: &Subject, lines: &[Line]) -> Option<Caps> {
+    let at = |scope: String| {
+        let has_it = |line: &Line| line.scopes.iter().find(|(known, _)| *known == scope)?.1.caps.clone();
+        lines.iter().find_map(has_it)
+    };
+    subject.scopes().into_iter().rev().find_map(at).map(|caps| (*caps).clone())
 }
 
 /// Where the answer to an operation is kept. Keys of several tenants do not meet.

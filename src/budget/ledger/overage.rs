@@ -21,6 +21,18 @@ pub enum Overage {
     AllowWithOverdraft,
 }
 
+impl Overage {
+    /// The policy for a cost that is told afterwards. There is nothing put aside that it could be higher than, and a refusal would only mean
+    /// that what was used is nowhere. So what there is is charged.
+    #[must_use]
+    pub fn afterwards(self) -> Self {
+        match self {
+            Self::Reject | Self::AllowIfAvailable => Self::AllowIfAvailable,
+            Self::AllowWithOverdraft => Self::AllowWithOverdraft,
+        }
+    }
+}
+
 /// What is charged of a cost, and the balances after it.
 pub(super) struct Charge {
     pub(super) charged: u64,

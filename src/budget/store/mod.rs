@@ -12,7 +12,7 @@ pub(in crate::budget) use self::clock::now_ms;
 use self::{file::File, memory::Memory, redis::Redis};
 use super::{
     Amount, Unit,
-    ledger::{Applied, Balance, Committed, Entry, Error, Event, Extended, Released, Request, Reserved, Status, Terms},
+    ledger::{Applied, Balance, Caps, Committed, Entry, Error, Event, Extended, Released, Request, Reserved, Status, Terms},
 };
 
 /// A ledger, wherever it is kept. All of its operations fail when the place fails, with nothing changed as far as is known.
@@ -46,13 +46,21 @@ impl Store {
         }
     }
 
+    /// Whether it did not answer a moment ago: an operation now fails, and is not asked for.
+    pub fn is_left_alone(&self) -> bool {
+        match self {
+            Self::Memory(_) | Self::File(_) => false,
+            Self::Redis(redis) => redis.is_left_alone(),
+        }
+    }
+
     /// See [`super::Ledger::reserve`].
     pub async fn reserve(&self, request: &Request) -> Result<Reserved, Error> {
         place!(self, reserve(request))
     }
 
     /// See [`super::Ledger::decide`].
-    pub async fn decide(&self, request: &Request) -> Result<(), Error> {
+    pub async fn decide(&self, request: &Request) -> Result<Option<Caps>, Error> {
         match self {
             Self::Memory(memory) => memory.with(now_ms(), |ledger| ledger.decide(request)),
             Self::File(file) => file.with(now_ms(), |ledger| ledger.decide(request)),

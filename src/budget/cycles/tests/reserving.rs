@@ -1,7 +1,10 @@
 //! How it is asked whether a call may be made.
 
 use super::{server::caps, *};
-use crate::budget::ledger::{self, Code};
+use crate::budget::{
+    Amount, Gate, Policy,
+    ledger::{self, Code},
+};
 
 fn refused<T>(outcome: Result<T, ledger::Error>) -> Code {
     match outcome {
@@ -94,8 +97,9 @@ async fn a_refusal_repeats_nothing_of_the_servers_but_its_code() {
     bench.server.fault("reservations", [Fault::Say(409, error("BUDGET_EXCEEDED")), Fault::Say(409, error("<b> of <i>"))]);
     let client = bench.client();
     for expected in ["The budget server does not allow it (BUDGET_EXCEEDED).", "The budget server does not allow it."] {
-        let Err(refused) = client.reserve(&ask("k")).await else { panic!() };
-        assert_eq!(refused.to_string(), expected);
+        let Err(ledger::Error::Refused(refused)) = client.reserve(&ask("k")).await else { panic!() };
+        // The unit is the one that was asked for.
+        assert_eq!((refused.to_string().as_str(), refused.unit), (expected, Some(Unit::UsdMicrocents)));
     }
 }
 
@@ -180,4 +184,28 @@ async fn a_server_that_is_not_there_or_not_opened_costs_no_time() {
     let said = unusable(bench.client_of(gone).reserve(&ask("k")).await);
     assert!(said.contains("cannot be reached"), "{said}");
     assert!(begun.elapsed() < TIMEOUT * 2 + Duration::from_millis(200), "{:?}", begun.elapsed());
+}
+
+#[tokio::test]
+async fn a_rehearsal_asks_the_server_too() {
+    let bench = Bench::new("rehearsal").await;
+    bench.server.cap(serde_json::json!({"tool_denylist": ["web.search"]}));
+    let asked = ask("r");
+    let request = ledger::Request {
+        idempotency_key: asked.idempotency_key,
+        subject: asked.subject,
+        action: asked.action,
+        estimates: vec![Amount::new(Unit::UsdMicrocents, asked.estimate)],
+        quotas: Vec::new(),
+        opens: true,
+        ttl_ms: 60_000,
+        grace_period_ms: 0,
+        overage_policy: Overage::default(),
+    };
+    let gate = Gate::new(Policy::default(), None, Tasks::default()).with_cycles(bench.client());
+    let caps = gate.decide(&request).await.unwrap();
+    assert!(matches!(&caps[..], [caps] if !caps.allows("web.search") && caps.allows("fs.read")), "{caps:?}");
+    bench.server.fault("decide", [Fault::Say(409, error("BUDGET_EXCEEDED"))]);
+    assert_eq!(refused(gate.decide(&request).await), Code::BudgetExceeded);
+    assert!(bench.server.asked("reservations").is_empty());
 }

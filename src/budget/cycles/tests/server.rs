@@ -289,7 +289,7 @@ impl Shared {
 
     async fn decide(&self, body: &Bytes) -> Result<Value, Error> {
         match self.store.decide(&request(read(body)?)).await {
-            Ok(()) => Ok(self.allowed(json!({}))),
+            Ok(_) => Ok(self.allowed(json!({}))),
             Err(Error::Refused(Refusal { code, .. })) => Ok(json!({"decision": "DENY", "reason_code": code})),
             Err(error) => Err(error),
         }

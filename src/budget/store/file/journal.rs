@@ -75,13 +75,13 @@ impl Journal {
     /// What the files have after the generation that the database took over last.
     pub(super) fn left(&self, taken_over: u64) -> io::Result<Left> {
         let mut left = Left { generation: taken_over, newest: taken_over, ..Left::default() };
-        let mut found = Vec::new();
+        let (mut found, mut has_bad_header) = (Vec::new(), false);
         for half in [&self.current, &self.other] {
             let bytes = fs::read(&half.path)?;
             match Content::read(&bytes) {
                 Some(content) => found.push(content),
                 // A header that was cut off has no records after it.
-                None => left.is_damaged |= bytes.len() >= HEADER,
+                None => has_bad_header |= bytes.len() >= HEADER,
             }
         }
         found.retain(|content| content.generation > taken_over);
@@ -99,6 +99,8 @@ impl Journal {
             left.is_torn = content.end == End::Torn;
             left.is_damaged |= content.end == End::Damaged;
         }
+        // Which generation it was, nobody knows; what follows the database without a gap is whole all the same.
+        left.is_damaged |= has_bad_header;
         Ok(left)
     }
 

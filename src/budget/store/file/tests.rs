@@ -178,6 +178,31 @@ fn what_comes_after_damage_is_left_out_and_set_aside() {
 }
 
 #[test]
+fn a_header_that_is_damaged_hides_nothing_of_the_other_file() {
+    let folder = Folder::new();
+    let file = open(&folder);
+    charge(&file, 1);
+    let older = journal(&folder, if fs::metadata(journal(&folder, 'a')).unwrap().len() > 0 { 'a' } else { 'b' });
+    assert!(file.shared.freeze().unwrap().is_some());
+    charge(&file, 2);
+    for half in ['a', 'b'] {
+        let copy = killed(&folder);
+        let mut bytes = fs::read(journal(&copy, half)).unwrap();
+        bytes[10] ^= 0x40;
+        fs::write(journal(&copy, half), &bytes).unwrap();
+        // What follows the older one cannot be used without it.
+        let left = u64::from(journal(&folder, half) != older);
+        let reopened = open(&copy);
+        assert_eq!(spent(&reopened), left, "{half}");
+        charge(&reopened, 9);
+        drop(reopened);
+        assert_eq!(spent(&open(&copy)), left + 1);
+        let aside = fs::read_dir(&copy.0).unwrap().map(|entry| fs::read(entry.unwrap().path()).unwrap());
+        assert!(aside.into_iter().any(|kept| kept == bytes), "a copy is kept");
+    }
+}
+
+#[test]
 fn an_old_journal_is_not_read_again() {
     let folder = Folder::new();
     let file = open(&folder);

@@ -44,7 +44,7 @@ local function set_status()
   if not balance then
     refuse('NOT_FOUND', 'There is no budget of ' .. scope .. ' in ' .. unit .. '.')
   elseif balance.status == 'CLOSED' and asked.status ~= 'CLOSED' then
-    refuse_at(scope, 'BUDGET_CLOSED')
+    refuse_at(scope, unit, 'BUDGET_CLOSED')
   end
   balance.status = asked.status
   return balance

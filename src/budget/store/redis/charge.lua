@@ -4,7 +4,7 @@ local function available(balance)
   return math.max(0, balance.allocated - balance.spent - balance.reserved - balance.debt)
 end
 
-local function refuse_overage(scopes, beyond)
+local function refuse_overage(unit, scopes, beyond)
   local short = scopes[1]
   for _, at in ipairs(scopes) do
     if available(at.balance) < beyond then
@@ -12,15 +12,16 @@ local function refuse_overage(scopes, beyond)
       break
     end
   end
-  refuse('BUDGET_EXCEEDED', 'More was used than was reserved.', short and short.scope)
+  refuse('BUDGET_EXCEEDED', 'More was used than was reserved.', short and short.scope, unit)
 end
 
--- Charges `actual` to `scopes`, in each of which `estimate` was reserved (0 for none). What was reserved is given back first. Returns what
--- is charged and the balances after it.
-local function charge(scopes, estimate, actual, policy)
+-- Charges the `actual` of `charge_of` to `scopes`, in each of which its `estimate` was reserved (0 for none). What was reserved is given
+-- back first. Returns what is charged and the balances after it.
+local function charge(unit, scopes, charge_of)
+  local estimate, actual, policy = charge_of.estimate, charge_of.actual, charge_of.policy
   local beyond = math.max(0, actual - estimate)
   if beyond > 0 and policy == 'REJECT' then
-    refuse_overage(scopes, beyond)
+    refuse_overage(unit, scopes, beyond)
   end
   local function owes(balance)
     return policy == 'ALLOW_WITH_OVERDRAFT' and balance.overdraft_limit > 0
@@ -42,7 +43,7 @@ local function charge(scopes, estimate, actual, policy)
       local unfunded = math.max(0, added - available(before))
       after.debt = before.debt + unfunded
       if unfunded > 0 and after.debt > before.overdraft_limit then
-        refuse_at(at.scope, 'OVERDRAFT_LIMIT_EXCEEDED')
+        refuse_at(at.scope, unit, 'OVERDRAFT_LIMIT_EXCEEDED')
       end
       after.spent = before.spent + estimate + added - unfunded
     else
@@ -58,7 +59,7 @@ end
 local writes = {}
 
 local function charge_later(unit, scopes, charge_of)
-  local charged, balances = charge(scopes, charge_of.estimate, charge_of.actual, charge_of.policy)
+  local charged, balances = charge(unit, scopes, charge_of)
   for place, at in ipairs(scopes) do
     writes[#writes + 1] = { unit = unit, scope = at.scope, balance = balances[place] }
   end

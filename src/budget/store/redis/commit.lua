@@ -37,4 +37,4 @@ return once(function()
   enter(reservation.subject, reservation.action, cost, charged)
   settle(asked.id, 'COMMITTED')
   return '{"charged":' .. amounts(charged) .. ',"released":' .. amounts(released) .. '}'
-end)
+end, BOOKED_KEPT_MS)

@@ -1,6 +1,6 @@
--- Whether all of it has room; writes nothing.
+-- Whether all of it has room, and what it would have to keep to; writes nothing.
 
 return answer(function()
   room()
-  return 'null'
+  return caps() or 'null'
 end)

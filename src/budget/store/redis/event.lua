@@ -6,7 +6,7 @@ return once(function()
     for _, at in ipairs(one.scopes) do
       local code = is_shut(at.balance)
       if code then
-        refuse_at(at.scope, code)
+        refuse_at(at.scope, one.unit, code)
       end
     end
   end
@@ -17,4 +17,4 @@ return once(function()
   end
   enter(asked.subject, asked.action, asked.amounts, charged)
   return '{"charged":' .. amounts(charged) .. '}'
-end)
+end, BOOKED_KEPT_MS)

@@ -31,7 +31,7 @@ local function refuse_without_budget(unit)
   for _, scope in ipairs(asked.scopes) do
     for _, other in ipairs(UNITS) do
       if other ~= unit and balance_of(other, scope) then
-        refuse_at(scope, 'UNIT_MISMATCH')
+        refuse_at(scope, unit, 'UNIT_MISMATCH')
       end
     end
   end
@@ -50,6 +50,8 @@ local function line(unit)
   for _, quota in ipairs(asked.quotas) do
     if quota.unit == unit then
       local balance = copied(balance_of(unit, quota.scope) or new_balance(0))
+      -- One that was raised is over its limit no more.
+      balance.is_over_limit = balance.is_over_limit and quota.allocated <= balance.allocated
       balance.allocated = quota.allocated
       balance.until_ms = math.max(balance.until_ms or 0, quota.until_ms)
       found[#found + 1] = { scope = quota.scope, balance = balance }
@@ -87,9 +89,24 @@ local function room()
     for _, at in ipairs(one.scopes) do
       local code = refuses(at.balance, one.amount)
       if code then
-        refuse_at(at.scope, code)
+        refuse_at(at.scope, one.unit, code)
       end
     end
   end
   return all
+end
+
+-- What the deepest scope that says so asks to be kept to, as JSON.
+local function caps()
+  local fields = {}
+  for place = #asked.scopes, 1, -1 do
+    for _, amount in ipairs(asked.amounts) do
+      fields[#fields + 1] = field(amount.unit, asked.scopes[place])
+    end
+  end
+  for _, text in ipairs(#fields > 0 and redis.call('HMGET', base .. 'caps', unpack(fields)) or {}) do
+    if text then
+      return text
+    end
+  end
 end

@@ -9,9 +9,10 @@
 //! <prefix>{ledger}:balances           hash    "UNIT scope" → the sums, as JSON
 //! <prefix>{ledger}:caps               hash    "UNIT scope" → what whoever uses the budget is asked to keep to, as JSON
 //! <prefix>{ledger}:ending             zset    "UNIT scope" by when the budget may be forgotten
-//! <prefix>{ledger}:reservation:<id>   hash    all of it while it stands; what became of it for a day after that
+//! <prefix>{ledger}:reservation:<id>   hash    all of it while it stands; what became of it for 7 days after that
 //! <prefix>{ledger}:due                zset    ids of what is not settled, by when it must be
-//! <prefix>{ledger}:answer:<place>     string  a hash of what was asked, until when the answer is kept, and the answer, as JSON
+//! <prefix>{ledger}:answer:<place>     string  a hash of what was asked, until when the answer is kept (of a commit or an event 30 days,
+//!                                             else a day), and the answer, as JSON
 //! <prefix>{ledger}:entries            zset    the books: a number and the line, as JSON, by time
 //! ```
 //!
@@ -66,6 +67,11 @@ impl Redis {
         Self { base: format!("{}{{ledger}}:", config.prefix()), connection: Connection::new(config, PAUSE) }
     }
 
+    /// Whether it did not answer a moment ago: an operation now fails, and is not asked for.
+    pub fn is_left_alone(&self) -> bool {
+        self.connection.is_left_alone()
+    }
+
     /// See [`super::super::Ledger::reserve`].
     pub async fn reserve(&self, request: &Request) -> Result<Reserved, Error> {
         let place = place("reserve", &request.subject, &request.idempotency_key);
@@ -81,7 +87,7 @@ impl Redis {
     }
 
     /// See [`super::super::Ledger::decide`].
-    pub async fn decide(&self, request: &Request) -> Result<(), Error> {
+    pub async fn decide(&self, request: &Request) -> Result<Option<Caps>, Error> {
         self.run(&scripts::DECIDE, Repeat::Once, &wanted(request)?).await
     }
 

@@ -1,6 +1,7 @@
 -- What all operations of the ledger share: the time, the book of balances, refusals, and answers that are given again.
 --
--- Before it stand, as numbers of the ledger's own rules: KEPT_MS, SWEEP_MAX, EXTENSIONS_MAX, AMOUNT_MAX, ENTRIES_KEPT_MS and UNITS.
+-- Before it stand, as numbers of the ledger's own rules: KEPT_MS, BOOKED_KEPT_MS, SETTLED_KEPT_MS, SWEEP_MAX,
+-- EXTENSIONS_MAX, AMOUNT_MAX, ENTRIES_KEPT_MS and UNITS.
 -- KEYS[1] is how all keys begin, ARGV[1] what is asked, as JSON, ARGV[2] the time in milliseconds, or nothing for that of this server.
 --
 -- Amounts are at most 2^53 - 1, so a double keeps them exactly. What writes a number as text by itself keeps 14 digits of it: every
@@ -19,8 +20,8 @@ local function whole(number)
 end
 
 -- Ends the operation with a no. Nothing was written before one.
-local function refuse(code, message, scope)
-  error({ refusal = cjson.encode({ code = code, message = message, scope = scope }) })
+local function refuse(code, message, scope, unit)
+  error({ refusal = cjson.encode({ code = code, message = message, scope = scope, unit = unit }) })
 end
 
 local REASONS = {
@@ -31,8 +32,11 @@ local REASONS = {
   UNIT_MISMATCH = 'counts other units',
 }
 
-local function refuse_at(scope, code)
-  refuse(code, 'The budget of ' .. scope .. ' ' .. (REASONS[code] or 'does not have so much left') .. '.', scope)
+local COUNTED = { USD_MICROCENTS = 'money', TOKENS = 'tokens', CREDITS = 'calls', RISK_POINTS = 'risk points' }
+
+local function refuse_at(scope, unit, code)
+  local why = REASONS[code] or 'does not have so much left'
+  refuse(code, 'The budget of ' .. scope .. ' in ' .. COUNTED[unit] .. ' ' .. why .. '.', scope, unit)
 end
 
 -- The command with all of `words`, so many at a time as the stack of a script holds. Their number is even where they are pairs.
@@ -143,8 +147,8 @@ local function answer(act)
   error(outcome)
 end
 
--- Does `act` unless it was done under this key: then the same answer is given again.
-local function once(act)
+-- Does `act` unless it was done under this key: then the same answer is given again, for `kept_ms`, or for KEPT_MS.
+local function once(act, kept_ms)
   return answer(function()
     local key = base .. 'answer:' .. asked.place
     local known = redis.call('GET', key)
@@ -158,7 +162,8 @@ local function once(act)
       end
     end
     local json = act()
-    redis.call('SET', key, asked.hash .. ' ' .. whole(now + KEPT_MS) .. ' ' .. json, 'PX', KEPT_MS)
+    kept_ms = kept_ms or KEPT_MS
+    redis.call('SET', key, asked.hash .. ' ' .. whole(now + kept_ms) .. ' ' .. json, 'PX', whole(kept_ms))
     return json
   end)
 end

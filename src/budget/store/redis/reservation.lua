@@ -67,7 +67,7 @@ end
 local function settle(id, state)
   redis.call('DEL', reservation_key(id))
   redis.call('HSET', reservation_key(id), 'state', state)
-  redis.call('PEXPIRE', reservation_key(id), KEPT_MS)
+  redis.call('PEXPIRE', reservation_key(id), whole(SETTLED_KEPT_MS))
   redis.call('ZREM', base .. 'due', id)
 end
 

@@ -1,20 +1,5 @@
 -- Puts the estimates aside in every budget they are taken from, or in none.
 
--- What the deepest scope that says so asks to be kept to, as JSON.
-local function caps()
-  local fields = {}
-  for place = #asked.scopes, 1, -1 do
-    for _, amount in ipairs(asked.amounts) do
-      fields[#fields + 1] = field(amount.unit, asked.scopes[place])
-    end
-  end
-  for _, text in ipairs(#fields > 0 and redis.call('HMGET', base .. 'caps', unpack(fields)) or {}) do
-    if text then
-      return text
-    end
-  end
-end
-
 -- The holds as JSON, and the scopes, each once.
 local function hold(all)
   local holds, affected, is_affected = {}, {}, {}

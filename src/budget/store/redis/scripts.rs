@@ -10,6 +10,11 @@ use crate::budget::{
     ledger::{EXTENSIONS_MAX, KEPT_MS, SWEEP_MAX},
 };
 
+/// How long the answer to a commit or an event is kept: thirty days. A cost waits in the journal of its process until that comes back, be
+/// it days later, and is booked once all the same.
+pub(super) const BOOKED_KEPT_MS: u64 = 30 * 24 * 3600 * 1000;
+/// How long it is known what became of a reservation that is settled: seven days.
+pub(super) const SETTLED_KEPT_MS: u64 = 7 * 24 * 3600 * 1000;
 /// How long a line of the books is kept: what is asked of them is told by year and by month.
 const ENTRIES_KEPT_MS: u64 = 400 * 24 * 3600 * 1000;
 
@@ -32,8 +37,8 @@ pub(super) static ADMINISTER: LazyLock<Script> = script!("administer.lua");
 fn numbers() -> String {
     let units: Vec<_> = Unit::ALL.iter().map(|unit| format!("'{}'", unit.as_str())).collect();
     format!(
-        "local KEPT_MS, SWEEP_MAX, EXTENSIONS_MAX, AMOUNT_MAX, ENTRIES_KEPT_MS = \
-         {KEPT_MS}, {SWEEP_MAX}, {EXTENSIONS_MAX}, {AMOUNT_MAX}, {ENTRIES_KEPT_MS}\nlocal UNITS = {{ {} }}\n",
+        "local KEPT_MS, BOOKED_KEPT_MS, SETTLED_KEPT_MS, SWEEP_MAX, EXTENSIONS_MAX, AMOUNT_MAX, ENTRIES_KEPT_MS = \
+         {KEPT_MS}, {BOOKED_KEPT_MS}, {SETTLED_KEPT_MS}, {SWEEP_MAX}, {EXTENSIONS_MAX}, {AMOUNT_MAX}, {ENTRIES_KEPT_MS}\nlocal UNITS = {{ {} }}\n",
         units.join(", ")
     )
 }

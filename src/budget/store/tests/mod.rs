@@ -84,6 +84,8 @@ every_place! {
     quotas::a_commit_settles_every_unit,
     quotas::a_quota_counts_beside_the_budgets,
     quotas::a_quota_has_what_it_has_now,
+    quotas::a_quota_that_is_raised_is_over_its_limit_no_more,
+    quotas::a_refusal_names_its_unit,
     quotas::a_quota_is_forgotten_a_day_after_its_end,
     quotas::a_subject_is_opened_that_has_no_budget,
 }

@@ -4,7 +4,7 @@ use super::opened::{AGENT, Place, TENANT, UNIT, at, event, key, request, since_b
 use crate::budget::{
     Amount, Unit,
     amount::AMOUNT_MAX,
-    ledger::{Code, Event, Overage, Quota, Request},
+    ledger::{Code, Error, Event, Overage, Quota, Request},
 };
 
 const DAY_MS: u64 = 24 * 3600 * 1000;
@@ -78,6 +78,28 @@ pub(super) async fn a_quota_has_what_it_has_now(place: Place) {
     assert_eq!((after.allocated, after.reserved, after.until_ms), (6, 6, Some(since_begin(60_000))));
     assert_eq!(ledger.ask(&limited(1, quota(3, 60_000))).await, Err(Code::BudgetExceeded));
     assert_eq!(ledger.balance(LIMIT).await.allocated, 6, "a refusal changes nothing");
+}
+
+pub(super) async fn a_quota_that_is_raised_is_over_its_limit_no_more(place: Place) {
+    let ledger = place.with((100, 0), None).await;
+    let id = ledger.ask(&limited(4, quota(5, 60_000))).await.unwrap();
+    assert_eq!(ledger.commit(&id, 9).await, Ok((5, None)));
+    assert!(ledger.balance(LIMIT).await.is_over_limit);
+    assert_eq!(ledger.ask(&limited(0, quota(5, 60_000))).await, Err(Code::OverdraftLimitExceeded));
+    assert_eq!(ledger.ask(&limited(2, quota(6, 60_000))).await, Err(Code::BudgetExceeded), "there is room for one");
+    assert!(ledger.ask(&limited(1, quota(6, 60_000))).await.is_ok());
+    assert!(!ledger.balance(LIMIT).await.is_over_limit);
+}
+
+pub(super) async fn a_refusal_names_its_unit(place: Place) {
+    let ledger = place.with((100, 0), None).await;
+    ledger.budget(TENANT, Unit::Tokens, (5, 0)).await;
+    let Err(Error::Refused(refusal)) = ledger.store.reserve(&both(1, 6)).await else { panic!("it is allowed") };
+    let expected = (Some(Unit::Tokens), "The budget of tenant:t in tokens does not have so much left.");
+    assert_eq!((refusal.unit, refusal.message.as_str()), expected);
+    let id = ledger.reserve(1, Overage::Reject).await.unwrap();
+    let Err(Error::Refused(refusal)) = ledger.store.commit(&id, &key(), &[Amount::new(UNIT, 2)]).await else { panic!("it is allowed") };
+    assert_eq!((refusal.unit, refusal.scope.as_deref()), (Some(UNIT), Some(TENANT)));
 }
 
 pub(super) async fn a_quota_is_forgotten_a_day_after_its_end(place: Place) {

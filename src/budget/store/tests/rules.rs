@@ -34,11 +34,10 @@ pub(super) async fn the_same_key_is_one_operation(place: Place) {
 
 pub(super) async fn a_key_is_forgotten_after_a_day(place: Place) {
     let ledger = place.with((100, 0), None).await;
-    let event = event(1, Overage::default());
-    for (ms, spent) in [(0, 1), (DAY_MS, 1), (DAY_MS + 1, 2), (DAY_MS + 2, 2)] {
+    for (ms, allocated) in [(0, 101), (DAY_MS, 101), (DAY_MS + 1, 102), (DAY_MS + 2, 102)] {
         at(ms);
-        ledger.store.event(&event).await.unwrap();
-        assert_eq!(ledger.balance(TENANT).await.spent, spent, "after {ms} ms");
+        ledger.store.fund(TENANT, Amount::new(UNIT, 1), "k").await.unwrap();
+        assert_eq!(ledger.balance(TENANT).await.allocated, allocated, "after {ms} ms");
     }
 }
 

@@ -1,15 +1,21 @@
 //! A Redis that is gone for a while, or whose connections are.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use super::{
     super::opened::{TENANT, UNIT, event, request},
     server::{Server, ledger, ledger_within},
 };
-use crate::budget::{
-    Amount,
-    ledger::{Error, Overage, Terms},
-    store::redis::Redis,
+use crate::{
+    budget::{
+        Amount, Gate, Policy, Store, Unit,
+        ledger::{Code, Error, Overage, Terms, place, reservation_id},
+        store::redis::Redis,
+    },
+    resilience::tasks::Tasks,
 };
 
 const TIMEOUT: Duration = Duration::from_millis(250);
@@ -92,7 +98,39 @@ async fn real_redis_connections_that_are_dead_are_replaced_where_nothing_is_done
     cut(&server);
     let sums = redis.balances().await.unwrap().remove(0).2;
     assert_eq!((sums.spent, sums.reserved), (40, 0));
-    // Whether the money is there, nobody knows: whoever gave it looks.
+    // Nor is money put in twice.
     cut(&server);
-    assert!(matches!(redis.fund(TENANT, Amount::new(UNIT, 1), "k").await, Err(Error::Store(_))));
+    assert_eq!(redis.fund(TENANT, Amount::new(UNIT, 1), "k").await.unwrap().allocated, 1001);
+    assert_eq!(redis.fund(TENANT, Amount::new(UNIT, 1), "k").await.unwrap().allocated, 1001);
+}
+
+#[tokio::test]
+#[ignore = "needs a redis-server, see tests/real/test.sh"]
+async fn real_redis_keeps_nothing_of_a_reservation_whose_answer_was_lost() {
+    let server = Server::start(&["--appendonly", "no"]);
+    let store = Arc::new(Store::Redis(Box::new(ledger_within(&server.url(), "lost:", TIMEOUT))));
+    store.allocate(TENANT, UNIT, &Terms { allocated: Some(1000), ..Terms::default() }).await.unwrap();
+    // The server knows the script.
+    let known = request(1, Overage::default());
+    let known = store.reserve(&known).await.unwrap().reservation_id;
+    store.release(&known, "a").await.unwrap();
+    let gate = Gate::new(Policy::default(), Some(Arc::clone(&store)), Tasks::default());
+    let asked = request(10, Overage::default());
+    server.stop();
+    assert!(matches!(gate.reserve(asked.clone()).await, Err(Error::Store(_))));
+    // What it was asked, it does as soon as it goes on.
+    server.go_on();
+    let id = reservation_id(&place("reserve", &asked.subject, &asked.idempotency_key));
+    let back = Instant::now();
+    let is_taken_back = async || match store.commit(&id, "b", &[Amount::new(Unit::Tokens, 1)]).await {
+        // Nothing of this is charged: a reservation that stands counts in another unit.
+        Err(Error::Refused(refusal)) => refusal.code == Code::ReservationFinalized,
+        _ => false,
+    };
+    while !is_taken_back().await {
+        assert!(back.elapsed() < Duration::from_secs(10), "it is not taken back");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let sums = store.balances().await.unwrap().remove(0).2;
+    assert_eq!((sums.spent, sums.reserved), (0, 0));
 }
