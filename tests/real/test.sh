@@ -97,19 +97,6 @@ JSON
   export MCP_TOOLGATE_URL=$toolgate_url
 }
 
-# The same backend, for which nothing may be spent.
-start_toolgate_without_budget() {
-  cat >"$logs/budget.toml" <<TOML
-[budget]
-store = "memory"
-[[limit]]
-window = "day"
-amount = "0 calls"
-TOML
-  start_toolgate budget-toolgate "$scripted_url" "TOOLGATE_CONFIG=$logs/budget.toml"
-  export BUDGET_TOOLGATE_URL=$toolgate_url
-}
-
 start_real_servers() { # start_real_servers LLAMA-SERVER MODEL
   local llama_port
   llama_port=$(free_port)
@@ -200,9 +187,6 @@ if [ -z "$python" ]; then
   skip "no Python with the clients (see above)" "Python clients, scripted answers"
 else
   python_group "Python clients, scripted answers" scripted-python clients/test_streamed_answers.py clients/test_messages.py clients/test_responses.py clients/test_keys.py
-  python_group "Python clients, scripted answers" scripted-python clients/test_streamed_answers.py clients/test_messages.py clients/test_responses.py
-  start_toolgate_without_budget
-  python_group "Python clients, a budget that is used up" budget-python clients/test_budget.py
 fi
 if [ -z "$node" ]; then
   skip "no Node.js with the clients (see above)" "Node.js clients, scripted answers"
