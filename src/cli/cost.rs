@@ -147,7 +147,7 @@ impl Cost {
         if !self.trace.is_empty() {
             return Ok(());
         }
-        let Sink::File(path) = config.trace.sink.clone().settled(!config.tools.servers.is_empty()) else {
+        let Sink::File(path) = config.trace_sink() else {
             bail!("no trace is written to a file (trace.sink): name one with --trace");
         };
         let sources = report::all_of(&path).with_context(|| format!("read the trace {}", path.display()))?;
