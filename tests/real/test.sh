@@ -81,7 +81,7 @@ store = "memory"
 window = "day"
 amount = "0 calls"
 TOML
-  start_toolgate budget-toolgate "$scripted_url" "TOOLGATE_CONFIG=$logs/budget.toml"
+  start_toolgate budget-toolgate "$scripted_url" "TOOLGATE_CONFIG=$logs/budget.toml" TOOLGATE_TRACE_SINK=off
   export BUDGET_TOOLGATE_URL=$toolgate_url
 }
 
