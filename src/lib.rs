@@ -5,18 +5,20 @@
 //! ```text
 //! listener::serve → connection::serve → router::route ── auth::identify: whose request it is
 //!   │ nothing to guard: routes::chat::pass, routes::forward::to ── Router::pass ── backend::forward ── upstream
+//!   │    what costs is asked for and watched as it passes: routes::metered, watched
 //!   ▼
 //! routes::chat::complete ── body::collect → Dialect::decode → chat::Request, an OpenAI chat completion whatever it came as
 //!   ▼
-//! Agent::prepare ── tools of MCP servers (Snapshot::offer), what is remembered of the conversation
+//! Agent::prepare ── tools of MCP servers (Snapshot::offer), what is remembered of the conversation, a meter of the gate
 //!   ▼
 //! Agent::run → run::recorded ── one record a run
 //!   │ with MCP tools: Turns, a turn for each reply ── Turn tells own calls from the client's
-//!   │    Toolbox::choose (selector) → Toolbox::run (schema, breaker, place, call, retries) → mcp::Connection ── Transcript, next turn
+//!   │    Toolbox::choose (selector) → Toolbox::run (schema, breaker, place, Meter::tool, call, retries) → mcp::Connection
+//!   │    ── Transcript, next turn
 //!   ▼
 //! Engine::complete ── offer (respond) ── history (repair)
 //!   ▼
-//! Attempts::prompt (constrain) → Router::stream (which backend, sampling, prompt tools) → Backend::stream of its kind
+//! Attempts::prompt (constrain) → Meter::model → Router::stream (which backend, sampling, prompt tools) → Backend::stream of its kind
 //!   ▼
 //! hearing (thinking, forced, accumulate, hold) → judge (rescue, validate, repair, coerce) ── nudge, ask again: Attempts::prompt
 //!   │ what is certain at once, all else when it is judged
@@ -42,6 +44,8 @@
 //!   server, and in `store` what conversations need later. Losing any of it costs time or a note, never an answer.
 //! - **A key of toolgate's own goes nowhere**: where there are keys, no credential of a client leaves the edge, and what is kept for one
 //!   account is out of reach for another.
+//! - **Nothing costs before it is asked for**: whatever calls a model or a tool holds a `budget::Pass`, which settles what was put aside
+//!   for the call however that ends. With no prices, limits, ceilings or books there is no gate, and nothing of it on any path.
 //! - Deliberately absent: HTTP/2, TLS for clients.
 
 pub mod agent;
