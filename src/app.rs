@@ -176,7 +176,7 @@ pub fn books(config: &Config) -> anyhow::Result<Option<Arc<budget::Store>>> {
 
 /// The trace, as the configuration says, without the credentials that toolgate itself was given.
 fn recorder(config: &Config) -> Recorder {
-    let sink = config.trace.sink.clone().settled(!config.tools.servers.is_empty());
+    let sink = config.trace_sink();
     let keys: Vec<Secret> = config.backends.backends.iter().filter_map(|backend| backend.target.api_key.clone()).collect();
     let tools = config.tools.clone();
     let servers = move || tools.servers.iter().flat_map(|server| server.credentials(&tools.variables)).collect::<Vec<_>>();

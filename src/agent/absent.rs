@@ -4,11 +4,13 @@ use bytes::Bytes;
 use serde_json::{Value, json, value::RawValue};
 
 use super::transcript;
-use crate::{chat::Servers, tools::Toolbox};
+use crate::{budget::access::Access, chat::Servers, tools::Toolbox};
 
-/// What is wrong with the servers that `servers` names or that the user's last message speaks of, one sentence each.
-pub(super) fn sentences(toolbox: &Toolbox, servers: &Servers, messages: &[u8]) -> Vec<String> {
-    let absent = toolbox.without_tools();
+/// What is wrong with the servers that `servers` names or that the user's last message speaks of, one sentence each. A server whose tools
+/// `access` does not allow does not exist.
+pub(super) fn sentences(toolbox: &Toolbox, access: &Access, servers: &Servers, messages: &[u8]) -> Vec<String> {
+    let mut absent = toolbox.without_tools();
+    absent.retain(|health| access.reaches(&health.server));
     let is_named = |id: &str| matches!(servers, Servers::Only(ids) if ids.iter().any(|known| known == id));
     if absent.is_empty() || matches!(servers, Servers::Off) {
         return Vec::new();

@@ -130,7 +130,7 @@ impl Job {
 
     /// Tells the model of servers that were asked for and have no tools.
     fn tell_of_absent(&mut self, toolbox: &Toolbox) {
-        let sentences = absent::sentences(toolbox, &self.request.servers, &self.request.messages);
+        let sentences = absent::sentences(toolbox, &self.account.tools, &self.request.servers, &self.request.messages);
         if sentences.is_empty() {
             return;
         }

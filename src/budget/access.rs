@@ -99,11 +99,45 @@ impl Access {
         let may_anybody = || self.within.as_ref().is_none_or(|within| within.allows(tool));
         (self.allow.is_empty() || is_among(&self.allow)) && !is_among(&self.deny) && may_anybody()
     }
+
+    /// Whether there may be a tool of `server` that may be used, by the names alone: what its tools are is not known.
+    pub fn reaches(&self, server: &str) -> bool {
+        let has_some = |pattern: &Pattern| match pattern {
+            Pattern::Name(name) => match name.split_once('.') {
+                Some((of, _)) => glob::matches(of, server),
+                None => name.contains('*'),
+            },
+            Pattern::ReadOnly | Pattern::Destructive | Pattern::Idempotent | Pattern::OpenWorld => true,
+        };
+        let has_all = |pattern: &Pattern| match pattern {
+            Pattern::Name(name) => name == "*" || name.strip_suffix(".*").is_some_and(|of| glob::matches(of, server)),
+            Pattern::ReadOnly | Pattern::Destructive | Pattern::Idempotent | Pattern::OpenWorld => false,
+        };
+        let may_anybody = || self.within.as_ref().is_none_or(|within| within.reaches(server));
+        (self.allow.is_empty() || self.allow.iter().any(has_some)) && !self.deny.iter().any(has_all) && may_anybody()
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_server_is_reached_where_a_tool_of_it_may_be_allowed() {
+        let check = |allow: &[&str], deny: &[&str], expected: bool| {
+            let read = |texts: &[&str]| texts.iter().map(|text| Pattern::parse(text).unwrap()).collect::<Vec<_>>();
+            let access = Access { allow: read(allow), deny: read(deny), within: None };
+            let within = Access { within: Some(Arc::new(access.clone())), ..Access::default() };
+            assert_eq!((access.reaches("fs"), within.reaches("fs")), (expected, expected), "{allow:?} {deny:?}");
+        };
+        check(&[], &[], true);
+        check(&["fs.read"], &["fs.write", "@destructive"], true);
+        check(&["@read_only"], &[], true);
+        check(&["f*"], &[], true);
+        check(&["web.*"], &[], false);
+        check(&[], &["fs.*"], false);
+        check(&["fs.read"], &["*"], false);
+    }
 
     #[test]
     fn what_is_denied_is_denied_whatever_is_allowed() {

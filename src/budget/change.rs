@@ -169,7 +169,7 @@ async fn switch_all(store: &Store, scope: &str, status: Status) -> Result<Vec<Li
 
 /// Fails for the scope of a limit that is in no book: one made by hand would be nobody's.
 async fn check_limit(store: &Store, scope: &str, unit: Unit) -> Result<(), Error> {
-    if !scope.starts_with(LIMIT) || store.balances().await?.iter().any(|(known, counts, _)| known == scope && *counts == unit) {
+    if !scope.starts_with(LIMIT) || store.balances_of(&[(scope.to_owned(), unit)]).await? != [None] {
         return Ok(());
     }
     Err(Refusal::new(Code::NotFound, format!("There is no budget of {scope} in {}.", unit.as_str())).into())

@@ -77,6 +77,11 @@ impl Keys {
         self.known.is_empty()
     }
 
+    /// Whether one of them is an administrator's.
+    pub fn has_admin(&self) -> bool {
+        self.known.iter().any(|(_, account)| account.is_admin)
+    }
+
     /// The account of somebody who needed no key.
     pub fn anonymous(&self) -> &Arc<Account> {
         &self.anonymous

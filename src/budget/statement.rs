@@ -72,10 +72,24 @@ impl Line {
         let allocated = is_limited.then_some(balance.allocated);
         let remaining = is_limited.then(|| i64::try_from(balance.remaining()).unwrap_or(i64::MIN));
         let Balance { spent, reserved, debt, overdraft_limit, is_over_limit, status, until_ms, caps, .. } = balance;
-        let usd = (unit == Unit::UsdMicrocents).then_some(Dollars { allocated, spent, reserved, debt, remaining, overdraft_limit });
         let until = until_ms.and_then(moment);
-        Self { scope, unit, allocated, spent, reserved, debt, remaining, overdraft_limit, is_over_limit, status, until, caps, usd }
+        Self { scope, unit, allocated, spent, reserved, debt, remaining, overdraft_limit, is_over_limit, status, until, caps, usd: None }
+            .with_dollars()
     }
+
+    /// The same with its sums of money in dollars, which are not read from JSON.
+    #[must_use]
+    pub fn with_dollars(self) -> Self {
+        let Self { allocated, spent, reserved, debt, remaining, overdraft_limit, .. } = self;
+        let dollars = Dollars { allocated, spent, reserved, debt, remaining, overdraft_limit };
+        Self { usd: (self.unit == Unit::UsdMicrocents).then_some(dollars), ..self }
+    }
+}
+
+/// `lines` as they are told in JSON.
+pub fn json(lines: &[Line]) -> String {
+    // Not by way of a `Value`, in which a sum of money would lose its digits.
+    format!(r#"{{"balances":{}}}"#, serde_json::to_string(lines).unwrap_or_default())
 }
 
 /// Every budget; with `scope`, that one and those below it. Fails when the store does.
@@ -92,15 +106,18 @@ pub async fn all(store: &Store, scope: Option<&str>) -> Result<Vec<Line>, Error>
 /// What `account` may know of: the budgets of its scopes, and the limits that count for it as they stand now, those of the conversation
 /// `session` among them. Fails when the store does.
 pub async fn own(store: &Store, policy: &Policy, account: &Account, session: Option<&str>) -> Result<Vec<Line>, Error> {
-    let scopes = account.subject.scopes();
     let quotas = quotas(policy, account, session);
-    let balances = store.balances().await?;
-    let is_own = |(scope, ..): &&(String, Unit, Balance)| scopes.contains(scope);
-    let mut lines: Vec<Line> =
-        balances.iter().filter(is_own).map(|(scope, unit, balance)| Line::new(scope.clone(), *unit, balance.clone())).collect();
-    for Quota { scope, unit, allocated, until_ms } in quotas {
-        let known = balances.iter().find(|(known, counts, _)| (known, *counts) == (&scope, unit));
-        let balance = known.map(|(.., balance)| balance.clone()).unwrap_or_default();
+    // Looked up one by one: there may be many budgets, most of them of conversations.
+    let mut asked: Vec<(String, Unit)> =
+        account.subject.scopes().into_iter().flat_map(|scope| Unit::ALL.map(|unit| (scope.clone(), unit))).collect();
+    let of_account = asked.len();
+    asked.extend(quotas.iter().map(|quota| (quota.scope.clone(), quota.unit)));
+    let balances = store.balances_of(&asked).await?;
+    let mut found = asked.into_iter().zip(balances);
+    let own = found.by_ref().take(of_account);
+    let mut lines: Vec<Line> = own.filter_map(|((scope, unit), balance)| Some(Line::new(scope, unit, balance?))).collect();
+    for (Quota { allocated, until_ms, .. }, ((scope, unit), balance)) in quotas.into_iter().zip(found) {
+        let balance = balance.unwrap_or_default();
         // The same as the ledger makes of it when it is asked next.
         let until_ms = Some(balance.until_ms.unwrap_or_default().max(until_ms)).filter(|until| *until < AMOUNT_MAX);
         lines.push(Line::new(scope, unit, Balance { allocated, until_ms, ..balance }));
@@ -158,7 +175,7 @@ mod tests {
         let told = serde_json::to_string(&line).unwrap();
         assert!(told.contains(r#""remaining":-250000000"#) && told.contains(r#""remaining":-2.5,"overdraft_limit":3.0"#), "{told}");
         let read: Line = serde_json::from_str(&told).unwrap();
-        assert_eq!(read, Line { usd: None, ..line });
+        assert_eq!((&read.usd, json(&[read.clone().with_dollars()])), (&None, format!("{{\"balances\":[{told}]}}")));
         let unlimited = json!(Line::new("tenant:a".to_owned(), Unit::Tokens, Balance::unlimited()));
         assert_eq!((&unlimited["allocated"], &unlimited["remaining"], unlimited.get("usd")), (&json!(null), &json!(null), None));
     }

@@ -5,10 +5,6 @@ use std::{
     process::ExitCode,
 };
 
-use anyhow::{Context, anyhow, bail};
-use clap::{Args, Subcommand};
-use serde_json::json;
-
 use super::{
     Settings,
     running::{self, Books},
@@ -20,10 +16,12 @@ use crate::{
         amount::UNLIMITED,
         change, keys,
         ledger::{Status, Terms},
-        statement::Line,
+        statement::{self, Line},
     },
     config::{Config, env},
 };
+use anyhow::{Context, anyhow, bail};
+use clap::{Args, Subcommand};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Budget {
@@ -105,7 +103,7 @@ pub(super) fn run(command: Budget) -> ExitCode {
     with_config(settings, |config| {
         let key = running::key(key, &env::Process);
         let lines = runtime()?.block_on(answer(&config, key, wanted?))?;
-        let told = if json { format!("{}\n", json!({"balances": lines})) } else { table(&lines) };
+        let told = if json { statement::json(&lines) + "\n" } else { table(&lines) };
         io::stdout().write_all(told.as_bytes()).context("print the budgets")?;
         Ok(ExitCode::SUCCESS)
     })

@@ -119,8 +119,8 @@ impl Cost {
             Known::Unread(why) => (None, Ledger::None(why), true),
         };
         std::thread::sleep(SETTLED_AFTER);
-        let mut traces =
-            Traces { comparison: Comparison::new(terms, books), counted: Counted::default(), names: Vec::new(), notes: Vec::new() };
+        let comparison = Comparison::new(terms, books);
+        let mut traces = Traces { comparison, counted: Counted::default(), names: Vec::new(), notes: Vec::new(), is_cut: false };
         self.read(config, &mut traces)?;
         traces.comparison.finish();
         let page = Page { comparison: &traces.comparison, counted: traces.counted, traces: &traces.names, ledger, notes: &traces.notes };
@@ -128,9 +128,10 @@ impl Cost {
         // There is nobody to tell when the stream is closed.
         let _ = io::stdout().write_all(text.as_bytes());
         Ok(match traces.comparison.agrees() {
+            // What was not read may be all that is missing.
+            _ if is_unread || traces.is_cut => ExitCode::from(EXIT_CONFIGURATION),
             Some(false) => ExitCode::FAILURE,
-            Some(true) | None if !is_unread => ExitCode::SUCCESS,
-            Some(true) | None => ExitCode::from(EXIT_CONFIGURATION),
+            Some(true) | None => ExitCode::SUCCESS,
         })
     }
 
@@ -147,7 +148,7 @@ impl Cost {
         if !self.trace.is_empty() {
             return Ok(());
         }
-        let Sink::File(path) = config.trace.sink.clone().settled(!config.tools.servers.is_empty()) else {
+        let Sink::File(path) = config.trace_sink() else {
             bail!("no trace is written to a file (trace.sink): name one with --trace");
         };
         let sources = report::all_of(&path).with_context(|| format!("read the trace {}", path.display()))?;
@@ -167,12 +168,15 @@ struct Traces {
     counted: Counted,
     names: Vec<String>,
     notes: Vec<String>,
+    /// Whether one of them could not be read to its end.
+    is_cut: bool,
 }
 
 impl Traces {
     fn read(&mut self, path: &Path, from: impl io::BufRead) {
         if let Err(error) = self.counted.read(from, &mut self.comparison) {
             self.notes.push(format!("{} could not be read to its end: {error}", path.display()));
+            self.is_cut = true;
         }
         self.names.push(path.display().to_string());
     }

@@ -37,7 +37,7 @@ fn new(name: String) -> anyhow::Result<ExitCode> {
     let name = access_keys::name(name).map_err(|fault| anyhow!("the name of a key {fault}"))?;
     let secret = keys::fresh().context("make a key")?;
     let hash = Digest::of(secret.expose());
-    writeln!(io::stdout(), "{}\n\n[[key]]\nname = \"{name}\"\nhash = \"{hash}\"", secret.expose()).context("print the key")?;
+    print(&format!("{}\n\n[[key]]\nname = \"{name}\"\nhash = \"{hash}\"\n", secret.expose())).context("print the key")?;
     report(
         &mut io::stderr(),
         &["give the first line to whoever is to use the key, and put the table into the configuration; it is not shown again"],
@@ -49,6 +49,15 @@ fn hash() -> anyhow::Result<ExitCode> {
     let mut secret = String::new();
     io::stdin().read_to_string(&mut secret).context("read the key")?;
     let digest = access_keys::digest(&secret).map_err(|fault| anyhow!("a key {fault}"))?;
-    writeln!(io::stdout(), "{digest}").context("print the hash")?;
+    print(&format!("{digest}\n")).context("print the hash")?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Writes `text` in one piece. A reader that goes when it has what it wants, as `head -n 1` does, is no failure.
+fn print(text: &str) -> io::Result<()> {
+    let mut out = io::stdout();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written,
+    }
 }

@@ -23,7 +23,7 @@ use toml::Value;
 use self::{budget::Budget, key::Key, mcp::Mcp};
 use crate::{
     app,
-    config::{self, Config, Problem, Typed, env},
+    config::{self, Config, Problem, Typed, access_keys, env},
 };
 
 /// An OpenAI-compatible proxy that makes small local models call tools correctly.
@@ -83,7 +83,10 @@ const EXIT_CONFIGURATION: u8 = 2;
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
     match Cli::parse().command {
-        Command::Serve(settings) => with_config(settings, serve::run),
+        Command::Serve(settings) => {
+            let (config, problems) = load(settings);
+            unless(&problems, || serve::run(config))
+        }
         Command::Check(settings) => check::run(settings),
         Command::Health(settings) => with_config(settings, health),
         Command::Budget { command } => budget::run(command),
@@ -99,13 +102,20 @@ fn load(settings: Settings) -> (Config, Vec<Problem>) {
     config::load(Typed { file: settings.config, flags }, &env::Process)
 }
 
+/// Does a command that does not listen.
 fn with_config(settings: Settings, command: impl FnOnce(Config) -> anyhow::Result<ExitCode>) -> ExitCode {
-    let (config, problems) = load(settings);
-    if !problems.is_empty() {
-        report(&mut io::stderr(), &problems);
-        return ExitCode::from(EXIT_CONFIGURATION);
+    let (config, mut problems) = load(settings);
+    problems.retain(|problem| !access_keys::is_of_open_listener(problem));
+    unless(&problems, || command(config))
+}
+
+/// Does a command unless there are problems, which are told.
+fn unless(problems: &[Problem], command: impl FnOnce() -> anyhow::Result<ExitCode>) -> ExitCode {
+    if problems.is_empty() {
+        return told(command());
     }
-    told(command(config))
+    report(&mut io::stderr(), problems);
+    ExitCode::from(EXIT_CONFIGURATION)
 }
 
 /// Says what a command failed with, if it did.

@@ -46,11 +46,19 @@ pub(super) struct Running {
     address: SocketAddr,
     client: Client,
     key: Option<Secret>,
+    /// Whether some key of the configuration is an administrator's.
+    has_admin: bool,
 }
 
 #[derive(Deserialize)]
 struct Balances {
     balances: Vec<Line>,
+}
+
+impl Balances {
+    fn read(self) -> Vec<Line> {
+        self.balances.into_iter().map(Line::with_dollars).collect()
+    }
 }
 
 #[derive(Deserialize)]
@@ -93,7 +101,7 @@ impl Books {
                     None => encoded(&[("all", "true")]),
                 };
                 let told: Balances = running.ask(Method::GET, &format!("/budget?{query}"), Bytes::new()).await?;
-                Ok(told.balances)
+                Ok(told.read())
             }
         }
     }
@@ -104,7 +112,7 @@ impl Books {
             Self::Own(_) => bail!("whose budgets a key spends is known to a toolgate that runs"),
             Self::Running(running) => {
                 let told: Balances = running.ask(Method::GET, "/budget", Bytes::new()).await?;
-                Ok(told.balances)
+                Ok(told.read())
             }
         }
     }
@@ -116,7 +124,7 @@ impl Books {
             Self::Running(running) => {
                 let (operation, body) = change.written();
                 let told: Balances = running.ask(Method::POST, &format!("/budget/{operation}"), body.to_string().into()).await?;
-                Ok(told.balances)
+                Ok(told.read())
             }
         }
     }
@@ -136,7 +144,7 @@ impl Running {
     pub(super) async fn find(config: &Config, key: Option<Secret>) -> anyhow::Result<Option<Self>> {
         let address = app::reachable(config.server.listen);
         let url: Uri = format!("http://{address}").parse().context("make the address a URL")?;
-        let running = Self { address, client: Client::new(&url, config.upstream.clone()), key };
+        let running = Self { address, client: Client::new(&url, config.upstream.clone()), key, has_admin: config.keys.has_admin() };
         match running.send(Method::GET, "/health/live", Bytes::new()).await {
             Ok(_) => Ok(Some(running)),
             Err(Failure::Absent) => Ok(None),
@@ -192,16 +200,23 @@ impl Running {
         let status = response.status();
         let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await;
         let body = body.map_err(|error| Failure::Other(anyhow!(error)))?.to_bytes();
-        if status.is_success() { Ok(body) } else { Err(Failure::Other(refusal(status, &body))) }
+        if status.is_success() { Ok(body) } else { Err(Failure::Other(refusal(status, &body, self.has_admin))) }
     }
 }
 
 /// What toolgate says of a request that it refuses.
-fn refusal(status: StatusCode, body: &[u8]) -> anyhow::Error {
+fn refusal(status: StatusCode, body: &[u8], has_admin: bool) -> anyhow::Error {
     let ErrorBody { message, code, .. } = ErrorBody::read(body);
     let said = message.unwrap_or_else(|| status.to_string());
     let hint = match code.as_deref() {
-        Some("invalid_api_key" | "api_key_expired" | "admin_required") => format!(" (set {KEY} to the key of an administrator)"),
+        Some("invalid_api_key" | "api_key_expired" | "admin_required") if has_admin => {
+            format!(" (set {KEY} to the key of an administrator)")
+        }
+        Some("admin_required") => format!(
+            " (no key of this configuration is an administrator's: make one with `toolgate key new NAME`, put `admin = true` into its table, \
+             start toolgate anew and set {KEY} to it; every client needs a key then. Or stop toolgate: what reads its ledger itself needs none)"
+        ),
+        Some("invalid_api_key" | "api_key_expired") => format!(" (set {KEY} to a key that toolgate knows)"),
         _ => String::new(),
     };
     anyhow!("{said}{hint}")

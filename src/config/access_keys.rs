@@ -9,7 +9,12 @@ use std::{
 use chrono::{DateTime, NaiveDate, NaiveTime, Utc};
 use toml::Value;
 
-use super::{backends, budget::patterns, keys::Keys, units};
+use super::{
+    backends,
+    budget::patterns,
+    keys::{Keys, Problem},
+    units,
+};
 use crate::{
     budget::{
         Account, Subject,
@@ -20,14 +25,23 @@ use crate::{
 };
 
 /// The key that `api_key` is.
-const ONLY: &str = "default";
+pub const ONLY: &str = "default";
 
 /// The longest name of a key.
 const NAME_MAX: usize = 128;
 
+/// The key of the listener's address.
+const LISTEN: &str = "listen";
+
 /// What is said of a listener that the network reaches and that asks nobody for a key.
 const IS_OPEN: &str = "is reachable from the network, and nobody is asked for a key: make one with `toolgate key new NAME` and put what it \
                        prints into the configuration, or set TOOLGATE_API_KEY to a secret that clients send";
+
+/// Whether `problem` is that of a listener that the network reaches and that asks nobody for a key. It matters to whoever listens: the key
+/// of a service may stand in the environment of the service alone.
+pub fn is_of_open_listener(problem: &Problem) -> bool {
+    problem.path == LISTEN && problem.message == IS_OPEN
+}
 
 /// Every key. Where the network reaches `listen`, there must be one.
 pub(super) fn resolve(keys: &mut Keys<'_>, listen: SocketAddr) -> AccountKeys {
@@ -35,7 +49,7 @@ pub(super) fn resolve(keys: &mut Keys<'_>, listen: SocketAddr) -> AccountKeys {
     let mut known: Vec<(String, (Digest, Account))> = Vec::new();
     let typed = keys.take("api_key", None, |value| units::text(value).map(|text| Some(Template::new(&text))));
     if typed.is_none() && tables.is_empty() && !listen.ip().to_canonical().is_loopback() {
-        keys.fault("listen", IS_OPEN);
+        keys.fault(LISTEN, IS_OPEN);
     }
     known.extend(typed.and_then(|typed| only(keys, &typed)).map(|key| ("api_key".to_owned(), key)));
     for path in tables {
@@ -43,6 +57,12 @@ pub(super) fn resolve(keys: &mut Keys<'_>, listen: SocketAddr) -> AccountKeys {
     }
     check_unique(keys, &known);
     AccountKeys::new(known.into_iter().map(|(_, key)| key).collect())
+}
+
+/// The names of all keys, and that of `api_key`, which may be set where the service runs alone. To be asked for before [`resolve`].
+pub(super) fn names(keys: &Keys<'_>) -> Vec<String> {
+    let typed = keys.tables("key").into_iter().filter_map(|path| keys.peek(&format!("{path}.name")));
+    std::iter::once(ONLY.to_owned()).chain(typed).collect()
 }
 
 /// One secret for everybody, for a quick start: it may do all but administer.
@@ -123,12 +143,23 @@ fn moment(value: &Value) -> Result<SystemTime, String> {
     moment.ok_or_else(|| "must be a date, or a date and time with an offset, such as 2027-01-31 or \"2027-01-31T18:00:00Z\"".to_owned())
 }
 
-/// No two keys may have one name, and no two one secret.
+/// No two keys may have one name, and no two one secret; nor may two spend one budget for the reason alone that scopes are in lower case.
 fn check_unique(keys: &mut Keys<'_>, known: &[(String, (Digest, Account))]) {
     let (mut names, mut digests) = (HashSet::new(), HashSet::new());
     for (path, (digest, account)) in known {
+        let alike = known.iter().map(|(_, (_, account))| account).take_while(|known| !std::ptr::eq(*known, account));
+        let is_alike = |known: &&Account| known.key.to_lowercase() == account.key.to_lowercase();
         if !names.insert(&account.key) {
             keys.fault(format!("{path}.name"), format!("`{}` is the name of another key", account.key));
+        } else if let Some(other) = alike.filter(|known| known.subject.scopes() == account.subject.scopes()).find(is_alike) {
+            let message = format!(
+                "`{}` and `{}` would spend the same budgets, those of {}, which is in lower case: call one of them otherwise, or give it a \
+                 `subject` of its own",
+                other.key,
+                account.key,
+                account.subject.scopes().pop().unwrap_or_default()
+            );
+            keys.fault(format!("{path}.name"), message);
         }
         if !digests.insert(digest) {
             keys.fault(format!("{path}.hash"), "is the hash of another key");
@@ -219,6 +250,18 @@ mod tests {
             assert!(open(listen, &[]), "{listen}");
             assert!(!open(listen, &[("TOOLGATE_API_KEY", "s3cret")]), "{listen}");
         }
+    }
+
+    #[test]
+    fn names_that_differ_in_case_alone_spend_different_budgets_or_none() {
+        let check = |subject: &str, is_fine: bool| {
+            let table = |name: &str, more: &str| format!("[[key]]\nname = \"{name}\"\nhash = \"{}\"\n{more}\n", Digest::of(name));
+            let told = resolved(&[table("Acme", ""), table("acme", subject)].concat(), &[]);
+            assert_eq!(told.is_ok(), is_fine, "{told:?}");
+            assert!(is_fine || told.unwrap_err()[0].starts_with("key[1].name: `Acme` and `acme` would spend"));
+        };
+        check("", false);
+        check("subject = \"tenant:other\"", true);
     }
 
     #[test]

@@ -62,10 +62,10 @@ enum Kind {
     Redis,
 }
 
-/// What may be spent, where the Redis of `store` may keep the books.
-pub(super) fn resolve(keys: &mut Keys<'_>, store: &store::Config) -> Config {
+/// What may be spent, where the Redis of `store` may keep the books, by keys that have these `names`.
+pub(super) fn resolve(keys: &mut Keys<'_>, store: &store::Config, names: &[String]) -> Config {
     let prices = prices(keys);
-    let limits: Vec<Limit> = keys.tables("limit").iter().filter_map(|table| limit(keys, table)).collect();
+    let limits: Vec<Limit> = keys.tables("limit").iter().filter_map(|table| limit(keys, table, names)).collect();
     let kinds = [("auto", Kind::Auto), ("off", Kind::Off), ("memory", Kind::Memory), ("file", Kind::File), ("redis", Kind::Redis)];
     let kind = keys.take("budget.store", Kind::Auto, |value| units::word(value, &kinds));
     let path = keys.take("budget.file", PathBuf::from("data/budget.redb"), |value| units::text(value).map(PathBuf::from));
@@ -180,7 +180,7 @@ fn prices(keys: &mut Keys<'_>) -> Prices {
     prices
 }
 
-fn limit(keys: &mut Keys<'_>, table: &str) -> Option<Limit> {
+fn limit(keys: &mut Keys<'_>, table: &str, names: &[String]) -> Option<Limit> {
     let at = |key: &str| format!("{table}.{key}");
     let pattern = |value: &Value| units::text(value).map(Some);
     let windows = [
@@ -191,7 +191,11 @@ fn limit(keys: &mut Keys<'_>, table: &str) -> Option<Limit> {
         ("month", Window::Month),
         ("ever", Window::Ever),
     ];
-    let who = keys.take(&at("subject"), Who::Everyone, who);
+    let who = keys.take(&at("subject"), Who::Everyone, |value| match who(value)? {
+        // It would hold for nobody.
+        Who::Key(name) if !names.contains(&name) => Err(format!("there is no key that is called `{name}`")),
+        known => Ok(known),
+    });
     let tool = keys.take(&at("tool"), None, pattern);
     let kind = keys.take(&at("kind"), None, pattern);
     let window = keys.take(&at("window"), Window::Day, |value| units::word(value, &windows));
@@ -299,6 +303,18 @@ mod tests {
             ["amount = \"5\"", "amount = \"5 EUR\"", "amount = \"x calls\"", "window = \"day\"", "amount = \"5 calls\"\nwindow = \"week\""]
         {
             assert!(resolved(&format!("[[limit]]\n{wrong}")).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_limit_of_a_key_names_one_that_there_is() {
+        let file = |name: &str| {
+            let hash = crate::budget::keys::Digest::of("tg_chat");
+            format!("[[key]]\nname = \"chat\"\nhash = \"{hash}\"\n[[limit]]\nsubject = \"key:{name}\"\namount = \"5 calls\"")
+        };
+        assert_eq!(resolved(&file("chta")).unwrap_err(), ["limit.subject: there is no key that is called `chta`"]);
+        for name in ["chat", crate::config::access_keys::ONLY] {
+            assert_eq!(resolved(&file(name)).unwrap().policy.limits[0].who, Who::Key(name.to_owned()));
         }
     }
 

@@ -97,6 +97,11 @@ impl<'a> Keys<'a> {
         }
     }
 
+    /// The text at `path` of the file, which stays to be taken.
+    pub fn peek(&self, path: &str) -> Option<String> {
+        self.file.get(path).and_then(Value::as_str).map(str::to_owned)
+    }
+
     /// The values of a table whose keys are nobody's to know.
     pub fn take_table(&mut self, path: &str) -> Vec<(String, Value)> {
         let prefix = format!("{path}.");

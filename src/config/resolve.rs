@@ -63,6 +63,14 @@ pub struct Config {
     pub log: Log,
 }
 
+impl Config {
+    /// Where lines of the trace go. Unless that is set, they are written where there is something to look up in them: tools that toolgate
+    /// runs itself, or costs that the books have too.
+    pub fn trace_sink(&self) -> trace::Sink {
+        self.trace.sink.clone().settled(!self.tools.servers.is_empty() || self.budget.books != budget::Books::Off)
+    }
+}
+
 /// What is logged, to standard error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Log {
@@ -120,6 +128,7 @@ const SECOND: Duration = Duration::from_secs(1);
 fn resolve(keys: &mut Keys<'_>, search: Search<'_>) -> Config {
     let servers_file = mcp_servers::read(keys, search);
     let (server, store) = (server(keys), super::store::resolve(keys));
+    let names = access_keys::names(keys);
     Config {
         keys: access_keys::resolve(keys, server.listen),
         server,
@@ -138,7 +147,7 @@ fn resolve(keys: &mut Keys<'_>, search: Search<'_>) -> Config {
         tools: mcp::tools(keys, &servers_file),
         servers_file,
         agent: mcp::agent(keys),
-        budget: budget::resolve(keys, &store),
+        budget: budget::resolve(keys, &store, &names),
         store,
         trace: trace_keys::resolve(keys),
         log: Log {

@@ -8,7 +8,7 @@ use crate::trace::{Config, Sink};
 /// The trace.
 pub(super) fn resolve(keys: &mut Keys<'_>) -> Config {
     Config {
-        // Who has tools run wants to know what they did; a plain proxy that makes a folder would be a surprise.
+        // Who has tools run wants to know what they did, and who counts costs what they were for; a plain proxy that makes a folder would be a surprise.
         sink: keys.take("trace.sink", Sink::Auto, sink),
         // Arguments are what users work on.
         is_verbose: keys.take("trace.verbose", false, units::flag),
@@ -49,9 +49,11 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_written_by_default_unless_tools_are_run_here() {
-        assert_eq!(Sink::Auto.settled(false), Sink::Off);
-        assert_eq!(Sink::Auto.settled(true), Sink::File("logs/traces.jsonl".into()));
-        assert_eq!(Sink::Stderr.settled(false), Sink::Stderr);
+    fn nothing_is_written_by_default_unless_tools_are_run_or_books_are_kept_here() {
+        let sink = |file: &str| crate::config::from_text(file, &std::collections::HashMap::<String, String>::new()).0.trace_sink();
+        let file = Sink::File("logs/traces.jsonl".into());
+        assert_eq!((sink(""), Sink::Auto.settled(true)), (Sink::Off, file.clone()));
+        assert_eq!((sink("[[price]]\nmodel = \"*\"\noutput = 1"), sink("[budget]\nstore = \"memory\"")), (file.clone(), file));
+        assert_eq!(sink("[budget]\nstore = \"memory\"\n[trace]\nsink = \"stderr\""), Sink::Stderr);
     }
 }

@@ -18,7 +18,7 @@ pub struct Config {
 /// Where lines go.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Sink {
-    /// To [`FILE`] where toolgate runs tools itself, else nowhere.
+    /// To [`FILE`] where toolgate runs tools itself or keeps books of costs, else nowhere.
     Auto,
     /// Nowhere.
     Off,
@@ -34,11 +34,11 @@ pub enum Sink {
 pub const FILE: &str = "logs/traces.jsonl";
 
 impl Sink {
-    /// What `self` comes to where toolgate runs tools itself or not.
+    /// What `self` comes to where there is something to write that somebody will look for, or not.
     #[must_use]
-    pub fn settled(self, runs_tools: bool) -> Self {
+    pub fn settled(self, has_use: bool) -> Self {
         match self {
-            Self::Auto if runs_tools => Self::File(FILE.into()),
+            Self::Auto if has_use => Self::File(FILE.into()),
             Self::Auto => Self::Off,
             known => known,
         }

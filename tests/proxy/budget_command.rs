@@ -77,6 +77,7 @@ async fn where_none_listens_the_ledger_itself_is_changed() {
         (&told["balances"][0]["overdraft_limit"], &told["balances"][1]["status"]),
         (&Value::from(100_000_000), &Value::from("FROZEN"))
     );
+    assert!(text(&shown.stdout).contains(r#""usd":{"allocated":5.5,"spent":0.0,"#), "{}", text(&shown.stdout));
 
     for (arguments, said) in [
         (["allocate", "tenant:acme", "5 EUR"].as_slice(), "`5 EUR` is no amount"),
@@ -110,6 +111,11 @@ async fn a_toolgate_that_runs_is_asked() {
     }
     assert_eq!(rows(&run(&["show", "--own"], Some(CHAT)).await), ["tenant:chat calls 20 0 0 0 20 active"]);
     assert_eq!(rows(&run(&["show", "--own", "--key", ADMIN], None).await), [] as [&str; 0]);
+    assert_eq!(rows(&run(&["allocate", "tenant:chat", "0.00000001 USD"], Some(ADMIN)).await).len(), 1);
+    let told = run(&["show", "--json"], Some(ADMIN)).await;
+    let answer = proxy.client.send("GET", "/budget?all=true", &[("x-api-key", ADMIN)], "").await;
+    assert_eq!(text(&told.stdout).trim_end(), answer.text(), "what HTTP answers, to the digit");
+    assert!(answer.text().contains(r#""usd":{"allocated":0.00000001,"#), "{}", answer.text());
     for (key, said) in [(None, "No API key"), (Some("tg_wrong_one"), "not known"), (Some(CHAT), "admin = true")] {
         let output = run(&["show"], key).await;
         let told = text(&output.stderr);
@@ -117,4 +123,14 @@ async fn a_toolgate_that_runs_is_asked() {
         assert!(told.contains(said) && told.contains("TOOLGATE_ADMIN_KEY") && !told.contains("tg_"), "{told}");
     }
     assert!(!folder.0.join("budget.redb").exists(), "its own ledger is left alone");
+}
+
+#[tokio::test]
+async fn where_nobody_can_be_an_administrator_it_is_told_how_somebody_is() {
+    let proxy = Proxy::start_from("[budget]\nstore = \"memory\"\n", |_| {}).await;
+    let folder = Folder::new();
+    let output = toolgate(&["show", "--config", &folder.config(&proxy.address.to_string())], None).await;
+    let told = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(told.contains("no key of this configuration") && told.contains("toolgate key new") && told.contains("stop toolgate"), "{told}");
 }

@@ -142,7 +142,7 @@ async fn only_an_administrator_sees_all_and_changes_any() {
 
 #[tokio::test]
 async fn without_keys_nobody_administers() {
-    let (proxy, _upstream) = start(FILE).await;
+    let (proxy, _upstream) = start(&FILE.replace("key:other", "key:default")).await;
     assert_eq!(left(&proxy.get("/budget").await).len(), 1);
     let body = json!({"scope": "tenant:local", "amount": "5 USD", "idempotency_key": "a"});
     assert_eq!(proxy.post("/budget/fund", body.to_string()).await.error()["code"], "admin_required");

@@ -246,6 +246,10 @@ async fn traces_alone_are_reported_too() {
     assert!(!Path::new(&kept.folder.join("budget.redb")).exists(), "a report makes no ledger");
 
     assert_eq!(kept.run(&["--trace", "/nowhere"]).status.code(), Some(2));
+    // What can be opened, and not read.
+    let (report, code) = kept.report(&["--trace", &name, "--trace", "/proc/self/mem"]);
+    assert_eq!((&report["total"]["cost_microcents"], code), (&json!(50_000_000), Some(2)), "{report:#}");
+    assert!(report["notes"][0].as_str().unwrap().contains("could not be read to its end"), "{report:#}");
     assert_eq!(kept.run(&["--since", "yesterday"]).status.code(), Some(2));
     assert_eq!(kept.report(&[]).0["notes"].as_array().unwrap().len(), 1, "there is no trace yet");
 }

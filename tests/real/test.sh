@@ -81,7 +81,7 @@ store = "memory"
 window = "day"
 amount = "0 calls"
 TOML
-  start_toolgate budget-toolgate "$scripted_url" "TOOLGATE_CONFIG=$logs/budget.toml"
+  start_toolgate budget-toolgate "$scripted_url" "TOOLGATE_CONFIG=$logs/budget.toml" TOOLGATE_TRACE_SINK=off
   export BUDGET_TOOLGATE_URL=$toolgate_url
 }
 
@@ -95,19 +95,6 @@ JSON
   start_toolgate mcp-toolgate "$scripted_url" "TOOLGATE_MCP_SERVERS=$logs/mcp_servers.json" "TOOLGATE_TRACE_SINK=$logs/traces.jsonl" \
     "PATH=$1:$PATH"
   export MCP_TOOLGATE_URL=$toolgate_url
-}
-
-# The same backend, for which nothing may be spent.
-start_toolgate_without_budget() {
-  cat >"$logs/budget.toml" <<TOML
-[budget]
-store = "memory"
-[[limit]]
-window = "day"
-amount = "0 calls"
-TOML
-  start_toolgate budget-toolgate "$scripted_url" "TOOLGATE_CONFIG=$logs/budget.toml"
-  export BUDGET_TOOLGATE_URL=$toolgate_url
 }
 
 start_real_servers() { # start_real_servers LLAMA-SERVER MODEL
@@ -200,9 +187,6 @@ if [ -z "$python" ]; then
   skip "no Python with the clients (see above)" "Python clients, scripted answers"
 else
   python_group "Python clients, scripted answers" scripted-python clients/test_streamed_answers.py clients/test_messages.py clients/test_responses.py clients/test_keys.py
-  python_group "Python clients, scripted answers" scripted-python clients/test_streamed_answers.py clients/test_messages.py clients/test_responses.py
-  start_toolgate_without_budget
-  python_group "Python clients, a budget that is used up" budget-python clients/test_budget.py
 fi
 if [ -z "$node" ]; then
   skip "no Node.js with the clients (see above)" "Node.js clients, scripted answers"

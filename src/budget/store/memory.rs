@@ -73,10 +73,15 @@ impl Memory {
         balances
     }
 
-    /// The lines of the books from `since_ms` until before `until_ms`, the oldest first.
-    pub fn entries(&self, since_ms: u64, until_ms: u64) -> Vec<Entry> {
+    /// What is in one budget, if there is such a one.
+    pub fn balance(&self, scope: &str, unit: Unit) -> Option<Balance> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).balances.get(&(scope.to_owned(), unit)).cloned()
+    }
+
+    /// The first `limit` lines of the books from `since_ms` until before `until_ms`, the oldest first.
+    pub fn entries(&self, since_ms: u64, until_ms: u64, limit: usize) -> Vec<Entry> {
         let pages = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        pages.entries.iter().filter(|entry| (since_ms..until_ms).contains(&entry.at_ms)).cloned().collect()
+        pages.entries.iter().filter(|entry| (since_ms..until_ms).contains(&entry.at_ms)).take(limit).cloned().collect()
     }
 }
 

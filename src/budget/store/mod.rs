@@ -9,7 +9,11 @@ pub mod redis;
 mod tests;
 
 pub(in crate::budget) use self::clock::now_ms;
-use self::{file::File, memory::Memory, redis::Redis};
+use self::{
+    file::{File, Reading},
+    memory::Memory,
+    redis::Redis,
+};
 use super::{
     Amount, Unit,
     ledger::{Applied, Balance, Caps, Committed, Entry, Error, Event, Extended, Released, Request, Reserved, Status, Terms},
@@ -112,17 +116,34 @@ impl Store {
     pub async fn balances(&self) -> Result<Vec<(String, Unit, Balance)>, Error> {
         match self {
             Self::Memory(memory) => Ok(memory.balances()),
-            Self::File(file) => Ok(file.balances()?),
+            Self::File(file) => Ok(file.aside(Reading::balances).await?),
             Self::Redis(redis) => redis.balances().await,
+        }
+    }
+
+    /// What is in each of `budgets`, in their order; `None` for one that there is not.
+    pub async fn balances_of(&self, budgets: &[(String, Unit)]) -> Result<Vec<Option<Balance>>, Error> {
+        match self {
+            Self::Memory(memory) => Ok(budgets.iter().map(|(scope, unit)| memory.balance(scope, *unit)).collect()),
+            Self::File(file) => {
+                let reading = file.reading();
+                Ok(budgets.iter().map(|(scope, unit)| reading.balance(scope, *unit)).collect::<Result<_, _>>()?)
+            }
+            Self::Redis(redis) => redis.balances_of(budgets).await,
         }
     }
 
     /// The lines of the books from `since_ms` until before `until_ms`, milliseconds since 1970, the oldest first.
     pub async fn entries(&self, since_ms: u64, until_ms: u64) -> Result<Vec<Entry>, Error> {
+        self.first_entries(since_ms, until_ms, usize::MAX).await
+    }
+
+    /// The first `limit` of them, in a time that the others do not add to.
+    pub async fn first_entries(&self, since_ms: u64, until_ms: u64, limit: usize) -> Result<Vec<Entry>, Error> {
         match self {
-            Self::Memory(memory) => Ok(memory.entries(since_ms, until_ms)),
-            Self::File(file) => Ok(file.entries(since_ms, until_ms)?),
-            Self::Redis(redis) => redis.entries(since_ms, until_ms).await,
+            Self::Memory(memory) => Ok(memory.entries(since_ms, until_ms, limit)),
+            Self::File(file) => Ok(file.aside(move |reading| reading.entries(since_ms, until_ms, limit)).await?),
+            Self::Redis(redis) => redis.entries(since_ms, until_ms, limit).await,
         }
     }
 }

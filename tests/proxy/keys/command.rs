@@ -40,6 +40,25 @@ fn who_is_reachable_from_the_network_does_not_start_without_a_key() {
 }
 
 #[test]
+fn a_command_that_does_not_listen_needs_no_key_of_the_service() {
+    // Nothing listens there, which is what they fail for.
+    let reachable = [("TOOLGATE_LISTEN", "0.0.0.0:1")];
+    for arguments in [&["budget", "show"][..], &["health"], &["mcp", "accept", "files.*"]] {
+        let output = toolgate(arguments, &reachable, "");
+        let said = text(&output.stderr);
+        assert!(output.status.code() == Some(1) && !said.contains("nobody is asked for a key"), "{arguments:?}: {said}");
+    }
+}
+
+#[test]
+fn a_reader_that_has_its_line_may_go() {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let output = Command::new(env!("CARGO_BIN_EXE_toolgate")).args(["key", "new", "default"]).stdout(writer).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+}
+
+#[test]
 fn a_new_key_opens_what_its_table_says() {
     let output = toolgate(&["key", "new", "chat"], &[], "");
     assert_eq!(output.status.code(), Some(0));

@@ -19,6 +19,7 @@ mod book;
 mod checkpoint;
 mod database;
 mod journal;
+mod reading;
 mod rows;
 mod sync;
 
@@ -34,17 +35,16 @@ use std::{
     time::Duration,
 };
 
-pub use self::book::Changes;
+pub use self::{book::Changes, reading::Reading};
 use self::{
-    book::{Layers, scan},
+    book::Layers,
     checkpoint::Shared,
     database::{Database, Sweep},
     journal::{Journal, Left},
-    rows::{Rows, Table, budget_of, from_value, timed},
+    rows::Rows,
 };
 use crate::budget::{
-    Unit,
-    ledger::{Balance, Entry, Error, Ledger, StoreError},
+    ledger::{Error, Ledger, StoreError},
     store::now_ms,
 };
 
@@ -117,39 +117,6 @@ impl File {
         drop(state);
         self.shared.settle(operations)?;
         Ok(outcome)
-    }
-
-    /// Every budget, by scope and unit. Fails when the file cannot be read.
-    pub fn balances(&self) -> Result<Vec<(String, Unit, Balance)>, StoreError> {
-        self.scan(Table::Balances, &(Vec::new()..vec![u8::MAX]), |key, value| {
-            let Some((scope, unit)) = budget_of(key) else { return Ok(None) };
-            Ok(Some((scope, unit, from_value(value)?)))
-        })
-    }
-
-    /// The lines of the books from `since_ms` until before `until_ms`, the oldest first. Those older than 400 days are forgotten. Fails
-    /// when the file cannot be read.
-    pub fn entries(&self, since_ms: u64, until_ms: u64) -> Result<Vec<Entry>, StoreError> {
-        if since_ms >= until_ms {
-            return Ok(Vec::new());
-        }
-        self.scan(Table::Entries, &(timed(since_ms, &[])..timed(until_ms, &[])), |_, value| from_value(value).map(Some))
-    }
-
-    fn scan<T>(
-        &self,
-        table: Table,
-        keys: &std::ops::Range<Vec<u8>>,
-        read: impl FnMut(&[u8], &[u8]) -> Result<Option<T>, StoreError>,
-    ) -> Result<Vec<T>, StoreError> {
-        let (reader, dirty, frozen) = {
-            let state = self.shared.lock();
-            let dirty: Rows =
-                state.dirty.range((table, keys.start.clone())..(table, keys.end.clone())).map(|(k, v)| (k.clone(), v.clone())).collect();
-            (state.reader()?, dirty, state.frozen.clone())
-        };
-        // Operations go on meanwhile.
-        scan((&reader, &[&dirty, &frozen]), table, keys, usize::MAX, read)
     }
 }
 

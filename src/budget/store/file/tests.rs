@@ -2,9 +2,9 @@ use std::os::unix::fs::PermissionsExt;
 
 use proptest::prelude::*;
 
-use super::{database::ENTRY_KEPT_MS, *};
+use super::{database::ENTRY_KEPT_MS, rows::Table, *};
 use crate::budget::{
-    Amount, Subject,
+    Amount, Subject, Unit,
     ledger::{Action, Code, Event, KEPT_MS, Overage, Quota, Request, Terms},
     store::{memory::Memory, tests::opened::Folder},
 };
@@ -70,9 +70,9 @@ fn charge(file: &File, number: u64) {
 }
 
 fn spent(file: &File) -> u64 {
-    let balances = file.balances().unwrap();
+    let balances = file.reading().balances().unwrap();
     let spent = balances.iter().find(|(scope, ..)| scope == TENANT).map_or(0, |(.., balance)| balance.spent);
-    assert_eq!(file.entries(0, u64::MAX).unwrap().len() as u64, spent, "a line for each");
+    assert_eq!(file.reading().entries(0, u64::MAX, usize::MAX).unwrap().len() as u64, spent, "a line for each");
     spent
 }
 
@@ -87,7 +87,7 @@ fn what_was_closed_is_opened_as_it_was() {
     let asked = request("a", 10);
     let reserved = file.with(BEGIN_MS, |mut ledger| ledger.reserve(&asked)).unwrap();
     charge(&file, 1);
-    let (balances, entries) = (file.balances().unwrap(), file.entries(0, u64::MAX).unwrap());
+    let (balances, entries) = (file.reading().balances().unwrap(), file.reading().entries(0, u64::MAX, usize::MAX).unwrap());
     drop(file);
     assert_eq!(
         fs::metadata(journal(&folder, 'a')).unwrap().len() + fs::metadata(journal(&folder, 'b')).unwrap().len(),
@@ -95,11 +95,11 @@ fn what_was_closed_is_opened_as_it_was() {
         "all is in the database"
     );
     let file = open(&folder);
-    assert_eq!((file.balances().unwrap(), file.entries(0, u64::MAX).unwrap()), (balances, entries));
+    assert_eq!((file.reading().balances().unwrap(), file.reading().entries(0, u64::MAX, usize::MAX).unwrap()), (balances, entries));
     assert_eq!(file.with(BEGIN_MS, |mut ledger| ledger.reserve(&asked)).unwrap(), reserved);
     let id = reserved.reservation_id;
     file.with(BEGIN_MS, |mut ledger| ledger.commit(&id, "b", &[Amount::new(Unit::Credits, 7)])).unwrap();
-    assert_eq!(file.balances().unwrap()[0].2.reserved, 0);
+    assert_eq!(file.reading().balances().unwrap()[0].2.reserved, 0);
 }
 
 #[test]
@@ -336,9 +336,9 @@ proptest! {
                 let place = crate::budget::ledger::place("reserve", &subject(), &key);
                 ids.push(crate::budget::ledger::reservation_id(&place));
             }
-            prop_assert_eq!(memory.balances(), file.balances().unwrap());
+            prop_assert_eq!(memory.balances(), file.reading().balances().unwrap());
         }
-        prop_assert_eq!(memory.entries(0, u64::MAX), file.entries(0, u64::MAX).unwrap());
+        prop_assert_eq!(memory.entries(0, u64::MAX, usize::MAX), file.reading().entries(0, u64::MAX, usize::MAX).unwrap());
     }
 }
 

@@ -174,15 +174,35 @@ impl Redis {
         Ok(balances)
     }
 
-    /// The lines of the books from `since_ms` until before `until_ms`, the oldest first.
-    pub async fn entries(&self, since_ms: u64, until_ms: u64) -> Result<Vec<Entry>, Error> {
+    /// What is in each of `budgets`, in their order; `None` for one that there is not.
+    pub async fn balances_of(&self, budgets: &[(String, Unit)]) -> Result<Vec<Option<Balance>>, Error> {
+        if budgets.is_empty() {
+            return Ok(Vec::new());
+        }
+        let fields: Vec<String> = budgets.iter().map(|(scope, unit)| format!("{} {scope}", unit.as_str())).collect();
+        let mut both = pipe();
+        both.atomic().cmd("HMGET").arg(self.key("balances")).arg(&fields).cmd("HMGET").arg(self.key("caps")).arg(&fields);
+        let both = &both;
+        let answer = self.connection.ask(Repeat::Once, |mut manager| async move { both.query_async(&mut manager).await });
+        let (balances, caps): (Vec<Option<String>>, Vec<Option<String>>) = answer.await.map_err(failed)?;
+        let read_one = |(balance, caps): (Option<String>, Option<String>)| {
+            let Some(balance) = balance else { return Ok(None) };
+            let caps = caps.map(|caps| read(&caps)).transpose()?.map(Arc::new);
+            Ok(Some(Balance { caps, ..read(&balance)? }))
+        };
+        balances.into_iter().zip(caps).map(read_one).collect()
+    }
+
+    /// The first `limit` lines of the books from `since_ms` until before `until_ms`, the oldest first.
+    pub async fn entries(&self, since_ms: u64, until_ms: u64, limit: usize) -> Result<Vec<Entry>, Error> {
         let mut entries: Vec<Entry> = Vec::new();
         let mut from_ms = since_ms;
         loop {
             // The next page begins at the time of the last line, after those of it that are known.
             let known = entries.iter().rev().take_while(|entry| entry.at_ms == from_ms).count();
-            let page = self.page(from_ms, until_ms, known).await?;
-            let is_last = page.len() < PAGE;
+            let wanted = PAGE.min(limit - entries.len());
+            let page = self.page(from_ms, until_ms, known, wanted).await?;
+            let is_last = page.len() < wanted || entries.len() + page.len() >= limit;
             entries.extend(page);
             from_ms = entries.last().map_or(from_ms, |entry| entry.at_ms);
             if is_last {
@@ -191,10 +211,10 @@ impl Redis {
         }
     }
 
-    async fn page(&self, from_ms: u64, until_ms: u64, skipped: usize) -> Result<Vec<Entry>, Error> {
+    async fn page(&self, from_ms: u64, until_ms: u64, skipped: usize, wanted: usize) -> Result<Vec<Entry>, Error> {
         let mut command = Cmd::new();
         command.arg("ZRANGEBYSCORE").arg(self.key("entries")).arg(from_ms).arg(format!("({until_ms}"));
-        command.arg("LIMIT").arg(skipped).arg(PAGE);
+        command.arg("LIMIT").arg(skipped).arg(wanted);
         let command = &command;
         let answer = self.connection.ask(Repeat::Once, |mut manager| async move { command.query_async(&mut manager).await });
         let lines: Vec<String> = answer.await.map_err(failed)?;

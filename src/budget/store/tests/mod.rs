@@ -70,6 +70,7 @@ every_place! {
     rules::a_budget_in_another_unit_is_named,
     rules::a_subject_is_checked,
     rules::time_and_grace_end_a_reservation,
+    rules::budgets_are_looked_up_one_by_one,
     rules::what_is_never_settled_comes_back,
     rules::it_is_extended_ten_times,
     rules::what_is_settled_stays_settled,

@@ -226,5 +226,22 @@ pub(super) async fn a_book_is_read_by_time(place: Place) {
     {
         let entries = ledger.store.entries(since_begin(since), since_begin(until)).await.unwrap();
         assert_eq!(entries.iter().map(|entry| sum(&entry.cost)).collect::<Vec<_>>(), costs, "{since}..{until}");
+        for limit in [0, 1, 3] {
+            let first = ledger.store.first_entries(since_begin(since), since_begin(until), limit).await.unwrap();
+            assert_eq!(first, entries.get(..limit).unwrap_or(&entries), "{since}..{until}, {limit}");
+        }
     }
+}
+
+pub(super) async fn budgets_are_looked_up_one_by_one(place: Place) {
+    let ledger = place.with((100, 0), None).await;
+    let terms = Terms { allocated: Some(7), overdraft_limit: None, caps: Some(Caps { max_tokens: Some(10), ..Caps::default() }) };
+    ledger.store.allocate("tenant:other", Unit::Tokens, &terms).await.unwrap();
+    let asked = [("tenant:other", Unit::Tokens), ("tenant:other", Unit::Credits), (TENANT, UNIT), ("tenant:nobody", UNIT)];
+    let found = ledger.store.balances_of(&asked.map(|(scope, unit)| (scope.to_owned(), unit))).await.unwrap();
+    let all = ledger.store.balances().await.unwrap();
+    let expected =
+        asked.map(|(scope, unit)| all.iter().find(|known| (known.0.as_str(), known.1) == (scope, unit)).map(|known| known.2.clone()));
+    assert_eq!((&found[..], found.iter().flatten().count()), (&expected[..], 2));
+    assert_eq!(ledger.store.balances_of(&[]).await.unwrap(), []);
 }

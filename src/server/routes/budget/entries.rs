@@ -45,7 +45,9 @@ pub(super) async fn list(
     let limit = read(query, "limit", limit, &format!("must be a whole number from 1 to {PAGE_MAX}"))?.unwrap_or(PAGE);
     let after = read(query, "after", Place::parse, "must be what the page before has as `next`")?;
     let after = after.unwrap_or(Place { at_ms: since, seen: 0 });
-    let entries = books(state)?.entries(after.at_ms.max(since), until).await.map_err(|error| refused(error, "entries"))?;
+    // One more than the page has tells whether another follows.
+    let most = after.seen.saturating_add(limit).saturating_add(1);
+    let entries = books(state)?.first_entries(after.at_ms.max(since), until, most).await.map_err(|error| refused(error, "entries"))?;
     let (page, next) = page(&entries, after, limit);
     let is_lines = headers.get(ACCEPT).is_some_and(|accept| accept.as_bytes() == LINES.as_bytes());
     Ok(if is_lines { as_lines(page) } else { as_array(page, next) })
@@ -113,7 +115,8 @@ mod tests {
         for limit in 1..9 {
             let (mut told, mut after) = (Vec::new(), Place { at_ms: 0, seen: 0 });
             loop {
-                let known: Vec<Entry> = all.iter().filter(|entry| entry.at_ms >= after.at_ms).cloned().collect();
+                let known = all.iter().filter(|entry| entry.at_ms >= after.at_ms).take(after.seen + limit + 1);
+                let known: Vec<Entry> = known.cloned().collect();
                 let (page, next) = page(&known, after, limit);
                 told.extend(page.iter().map(|entry| entry.at_ms));
                 let Some(next) = next else { break };

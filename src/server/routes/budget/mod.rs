@@ -67,9 +67,7 @@ async fn show(state: &State, headers: &HeaderMap, account: &Account, query: &que
 }
 
 fn balances(lines: &[Line]) -> Response<reply::Body> {
-    // Not by way of a `Value`, in which a sum of money would lose its digits.
-    let lines = serde_json::to_string(lines).unwrap_or_default();
-    reply::json(StatusCode::OK, format!(r#"{{"balances":{lines}}}"#).into())
+    reply::json(StatusCode::OK, statement::json(lines).into())
 }
 
 fn books(state: &State) -> Result<&Store, Problem> {

@@ -87,7 +87,7 @@ async fn real_redis_keeps_large_amounts_to_the_last_digit() {
     let committed = redis.commit(&reserved.reservation_id, "a", &[Amount::new(UNIT, AMOUNT_MAX - 4)]).await.unwrap();
     assert_eq!((committed.charged[0].amount, committed.released[0].amount), (AMOUNT_MAX - 4, 3));
     assert_eq!((sums().await.spent, sums().await.remaining()), (AMOUNT_MAX - 4, 4));
-    assert_eq!(redis.entries(0, u64::MAX).await.unwrap()[0].charged, [Amount::new(UNIT, AMOUNT_MAX - 4)]);
+    assert_eq!(redis.entries(0, u64::MAX, usize::MAX).await.unwrap()[0].charged, [Amount::new(UNIT, AMOUNT_MAX - 4)]);
 }
 
 #[tokio::test]
@@ -102,15 +102,15 @@ async fn real_redis_keeps_the_books_in_order_for_400_days() {
         at(cost / 1700);
         redis.event(&event(cost, Overage::default())).await.unwrap();
     }
-    let entries = redis.entries(0, u64::MAX).await.unwrap();
+    let entries = redis.entries(0, u64::MAX, usize::MAX).await.unwrap();
     assert!(entries.iter().map(|entry| entry.cost[0].amount).eq(0..2500));
-    assert_eq!(redis.entries(since_begin(1), since_begin(2)).await.unwrap().len(), 800);
-    assert_eq!(redis.entries(0, since_begin(1)).await.unwrap().len(), 1700);
+    assert_eq!(redis.entries(since_begin(1), since_begin(2), usize::MAX).await.unwrap().len(), 800);
+    assert_eq!(redis.entries(0, since_begin(1), usize::MAX).await.unwrap().len(), 1700);
     at(400 * DAY_MS + 1);
     // So many at once.
     for left in [1500, 800, 800] {
         redis.expire().await.unwrap();
-        assert_eq!(redis.entries(0, u64::MAX).await.unwrap().len(), left);
+        assert_eq!(redis.entries(0, u64::MAX, usize::MAX).await.unwrap().len(), left);
     }
 }
 

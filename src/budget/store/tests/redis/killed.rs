@@ -105,7 +105,7 @@ async fn check(redis: &Redis, operations: impl Iterator<Item = u64>) {
     let (count, sum) = operations.fold((0, 0), |(count, sum), operation| (count + 1, sum + cost(operation)));
     let balance = redis.balances().await.unwrap().remove(0).2;
     assert_eq!((balance.spent, balance.reserved, balance.debt), (sum, 0, 0));
-    let entries = redis.entries(0, u64::MAX).await.unwrap();
+    let entries = redis.entries(0, u64::MAX, usize::MAX).await.unwrap();
     assert_eq!((entries.len(), entries.iter().map(|entry| entry.charged[0].amount).sum()), (count, sum));
 }
 
