@@ -64,10 +64,21 @@ pub struct Refusal {
     pub retry_after: Option<String>,
 }
 
+/// How llama-server begins to tell that it could not read a reply.
+const UNPARSED: &str = "Failed to parse input";
+
 impl Error {
+    /// What the model said, where the answer is llama-server's that it could not read it: the model spoke all the same.
+    pub fn unparsed(&self) -> Option<&str> {
+        let Self::Status(refusal) = self else { return None };
+        let message = refusal.body.message.as_deref().filter(|_| refusal.status >= 500)?;
+        message.split_once(UNPARSED).map(|(_, said)| said)
+    }
+
     /// Whether the model certainly was not asked, or refused to answer.
     pub fn is_unmade(&self) -> bool {
         match self {
+            Self::Status(_) if self.unparsed().is_some() => false,
             Self::Connect(_) | Self::Stalled(upstream::Error::ConnectTimeout(_)) | Self::Status(_) | Self::Busy { .. } => true,
             Self::UnknownModel { .. } | Self::Unsupported { .. } => true,
             Self::Stalled(_) | Self::Protocol(_) | Self::BodyTooLarge | Self::BodyBroken => false,

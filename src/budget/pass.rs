@@ -155,10 +155,17 @@ impl Pass {
 
     /// A piece of the reply came, of so many `bytes`.
     pub fn hear(&mut self, bytes: usize) {
-        if let Some(standing) = &mut self.0 {
+        if let Some(standing) = &mut self.0
+            && bytes > 0
+        {
             let (pieces, heard) = standing.heard;
             standing.heard = (pieces.saturating_add(1), heard.saturating_add(u64::try_from(bytes).unwrap_or(u64::MAX)));
         }
+    }
+
+    /// Whether anything of the reply came.
+    pub fn has_heard(&self) -> bool {
+        self.0.as_ref().is_some_and(|standing| standing.heard.1 > 0 || standing.heard_tokens > 0)
     }
 
     /// Some more of the reply came: about so many tokens. No more of them count than were put aside.

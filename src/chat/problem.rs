@@ -71,3 +71,8 @@ impl Problem {
         Self { code: Some(code.to_owned()), ..self }
     }
 }
+
+/// A field that stands in a request more than once, where it matters which is meant: servers differ in which they read.
+pub fn repeated(name: &str) -> Problem {
+    Problem::invalid(name, format!("`{name}` stands in the request more than once.")).with_code("repeated_parameter")
+}

@@ -22,8 +22,7 @@ impl Attempts {
     pub(super) async fn admitted(&mut self) -> Result<Prompt, Denial> {
         let mut prompt = self.prompt();
         if self.meter.is_on() {
-            // Servers differ in which of them they read.
-            let asked = LIMITS.iter().filter_map(|name| given_limit(&self.request, name)).max();
+            let asked = length(&self.request);
             let ask = Ask { model: &self.request.model, prompt_tokens: prompt_tokens(&prompt), max_tokens: asked };
             self.pass = self.meter.model(ask).await?;
             self.held_by = self.pass.lowered_by();
@@ -65,7 +64,9 @@ impl Attempts {
         match &outcome.reply {
             Ok(reply) => drop(pass.spend(reply.usage)),
             Err(error) => {
-                if is_unmade(error) {
+                pass.hear(unparsed_bytes(error));
+                // Who broke off with an error spoke before.
+                if is_unmade(error) && !pass.has_heard() {
                     pass.undo();
                     self.turn.undo();
                 }
@@ -128,6 +129,14 @@ impl Attempts {
     }
 }
 
+/// How long a reply may be by what `request` says. Servers differ in which field they read, so the largest counts, and one that cannot be
+/// read (-1 stands for no limit) leaves it open.
+fn length(request: &Request) -> Option<u64> {
+    let said = LIMITS.into_iter().filter(|name| request.field(name).is_some_and(|value| &value[..] != b"null"));
+    let lengths: Option<Vec<u64>> = said.map(|name| given_limit(request, name)).collect();
+    lengths?.into_iter().max()
+}
+
 /// How long `request` says in `field` that a reply may be.
 fn given_limit(request: &Request, field: &str) -> Option<u64> {
     serde_json::from_slice::<Option<u64>>(request.field(field)?).ok().flatten()
@@ -137,7 +146,8 @@ fn given_limit(request: &Request, field: &str) -> Option<u64> {
 fn hold(request: &mut Request, most: u64) {
     let names: Vec<&str> = LIMITS.into_iter().filter(|name| request.field(name).is_some()).collect();
     for name in if names.is_empty() { vec![LIMIT] } else { names } {
-        request.set_field(name, most.to_string().into());
+        let held = given_limit(request, name).map_or(most, |given| given.min(most));
+        request.set_field(name, held.to_string().into());
     }
 }
 
@@ -154,10 +164,48 @@ fn prompt_tokens(prompt: &Prompt) -> u64 {
     estimate::prompt_tokens(&[&prompt.request.messages, tools, form]).saturating_add(estimate::text_tokens(corrections))
 }
 
+/// How much the model said in a reply that the server could not read.
+fn unparsed_bytes(error: &Error) -> usize {
+    match error {
+        Error::Backend(error) => error.unparsed().map_or(0, str::len),
+        Error::ReplyTooLong(_) | Error::RetriesExhausted { .. } | Error::Denied(_) => 0,
+    }
+}
+
 /// Whether the model certainly was not asked, or refused to answer.
 fn is_unmade(error: &Error) -> bool {
     match error {
         Error::Backend(error) => error.is_unmade(),
         Error::ReplyTooLong(_) | Error::RetriesExhausted { .. } | Error::Denied(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asking(fields: &[(&str, &'static str)]) -> Request {
+        let fields = fields.iter().map(|(name, value)| ((*name).to_owned(), Bytes::from_static(value.as_bytes()))).collect();
+        Request { fields, ..Request::default() }
+    }
+
+    #[test]
+    fn a_length_that_cannot_be_read_leaves_it_open() {
+        assert_eq!(length(&asking(&[("max_tokens", "16"), ("n_predict", "null")])), Some(16));
+        assert_eq!(length(&asking(&[("max_tokens", "16"), ("max_completion_tokens", "20")])), Some(20));
+        for open in ["-1", "1e9", "16.0", "\"900\""] {
+            assert_eq!(length(&asking(&[("max_tokens", "16"), ("n_predict", open)])), None, "{open}");
+        }
+        assert_eq!(length(&asking(&[])), None);
+    }
+
+    #[test]
+    fn every_length_is_held_and_none_is_raised() {
+        let mut request = asking(&[("max_tokens", "16"), ("n_predict", "-1")]);
+        hold(&mut request, 100);
+        assert_eq!(request.fields, asking(&[("max_tokens", "16"), ("n_predict", "100")]).fields);
+        let mut request = asking(&[]);
+        hold(&mut request, 100);
+        assert_eq!(request.fields, asking(&[("max_tokens", "100")]).fields);
     }
 }

@@ -33,6 +33,11 @@ impl<'a> Object<'a> {
         }
     }
 
+    /// Whether `name` stands in it more than once.
+    pub fn repeats(&self, name: &str) -> bool {
+        self.0.iter().filter(|(key, _)| key == name).count() > 1
+    }
+
     /// The string at `name`.
     pub fn text(&self, name: &str) -> Option<String> {
         self.get(name).and_then(|value| decoded(value))

@@ -253,3 +253,29 @@ async fn a_long_body_is_read_before_it_is_sent() {
     assert_eq!(metered.upstream.only_request().body, asked);
     assert_eq!(metered.cost().await, Some(COST));
 }
+
+#[tokio::test]
+async fn no_way_of_writing_a_length_escapes() {
+    for (index, open) in ["-1", "1e9", "1000000.0"].into_iter().enumerate() {
+        let limit = "request_ceiling_usd = 0\nrequest_ceiling_tokens = 100";
+        for (path, rest) in [("/v1/completions", r#""prompt":"a""#), ("/v1/chat/completions", r#""messages":[]"#)] {
+            let name = format!("open-{index}-{}", path.len());
+            let metered = with_policy(&name, limit, Reply::text("Hello.")).await;
+            let body = format!(r#"{{"model":"m",{rest},"max_tokens":16,"n_predict":{open}}}"#);
+            metered.post(path, &body).await;
+            let sent: Value = serde_json::from_str(metered.upstream.only_request().text()).unwrap();
+            assert_eq!(sent["max_tokens"], 16, "{sent}");
+            assert!(sent["n_predict"].as_u64().is_some_and(|most| (1..100).contains(&most)), "{sent}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_counted_stands_once() {
+    let metered = metered("twice", Reply::json(200, "{}")).await;
+    for (path, name, rest) in [("/v1/embeddings", "model", r#""input":"a""#), ("/v1/completions", "n_predict", r#""prompt":"a""#)] {
+        let answer = metered.post(path, &format!(r#"{{"{name}":1,{rest},"{name}":2}}"#)).await;
+        assert_eq!((answer.status, answer.error()["param"].as_str()), (400, Some(name)));
+    }
+    assert_eq!(metered.upstream.calls(), 0);
+}

@@ -7,7 +7,10 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::{
-    chat::{Problem, Request, Tool, ToolChoice, problem::Kind},
+    chat::{
+        Problem, Request, Tool, ToolChoice,
+        problem::{Kind, repeated},
+    },
     wire::fields,
 };
 
@@ -15,6 +18,7 @@ use crate::{
 /// `query` and `credential`, is left for the caller to add.
 pub(super) fn request(body: &Bytes) -> Result<Request, Problem> {
     let fields = fields::object(body).map_err(|error| not_an_object(body, &error))?;
+    check_repeated(&fields)?;
     let mut request = Request::default();
     let mut tool_choice = Bytes::new();
     for (name, value) in &fields {
@@ -39,6 +43,15 @@ pub(super) fn request(body: &Bytes) -> Result<Request, Problem> {
     // toolgate's own; servers that are strict would refuse it.
     request.fields.retain(|(name, _)| name != "dry_run");
     Ok(request)
+}
+
+/// The fields that say which model is asked and for how much.
+const ONCE: [&str; 6] = ["model", "n", "best_of", "max_tokens", "max_completion_tokens", "n_predict"];
+
+/// Fails where one of them is repeated: the backend may read another than was checked and counted.
+fn check_repeated(fields: &[(String, Bytes)]) -> Result<(), Problem> {
+    let repeats = |name: &&str| fields.iter().filter(|(known, _)| known == name).count() > 1;
+    ONCE.into_iter().find(repeats).map_or(Ok(()), |name| Err(repeated(name)))
 }
 
 /// Why `body` is no JSON object.
@@ -196,6 +209,8 @@ mod tests {
         check(r#"{"messages":[],"stream":"yes"}"#, Some("stream"), "boolean");
         check(r#"{"messages":[],"stream_options":3}"#, Some("stream_options"), "include_usage");
         check(r#"{"messages":[],"n":"two"}"#, Some("n"), "integer");
+        check(r#"{"messages":[],"max_tokens":16,"max_tokens":1000000}"#, Some("max_tokens"), "more than once");
+        check(r#"{"messages":[],"model":"a","model":"b"}"#, Some("model"), "more than once");
         check(r#"{"messages":[],"tool_choice":"maybe"}"#, Some("tool_choice"), "must be");
         let unmet = |body: &str| read(body).unwrap().check_choice().unwrap_err().message;
         assert!(unmet(r#"{"messages":[],"tool_choice":"required"}"#).contains("no tools"));

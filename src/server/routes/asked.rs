@@ -28,8 +28,10 @@ pub(super) struct Asked {
     prompt_tokens: u64,
     /// How long all replies may be together, where that is said.
     max_tokens: Option<u64>,
-    /// The fields that say how long one reply may be, and what they say.
-    limits: Vec<(&'static str, u64)>,
+    /// The fields that say how long one reply may be, and what they say; nothing where that cannot be read.
+    limits: Vec<(&'static str, Option<u64>)>,
+    /// A field that is read here and stands there more than once: servers differ in which they read.
+    pub(super) repeated: Option<&'static str>,
     work: Work,
 }
 
@@ -60,12 +62,14 @@ impl Asked {
         let object = std::str::from_utf8(body).ok().and_then(Object::read);
         let prompt_tokens = if object.is_some() { estimate::prompt_tokens(&[body]) } else { estimate::MEDIA_TOKENS };
         let object = object.unwrap_or_default();
-        let limits: Vec<_> = LIMITS.iter().filter_map(|name| Some((*name, count(&object, name)?))).collect();
-        let of_each = REPLIES.iter().filter_map(|name| count(&object, name)).max().unwrap_or(1).max(1);
+        let limits: Vec<_> = LIMITS.iter().filter_map(|name| Some((*name, serde_json::from_str(object.get(name)?).ok()))).collect();
+        let of_each = REPLIES.iter().filter_map(|name| count(object.get(name)?)).max().unwrap_or(1).max(1);
         let replies = of_each.saturating_mul(prompts(&object));
-        let limit = limits.iter().map(|(_, limit)| *limit).max();
+        // One that cannot be read (-1 stands for no limit) leaves it open.
+        let limit = limits.iter().map(|(_, limit)| *limit).collect::<Option<Vec<u64>>>().and_then(|limits| limits.into_iter().max());
+        let repeated = ["model"].into_iter().chain(LIMITS).chain(REPLIES).find(|name| object.repeats(name));
         let max_tokens = limit.map(|limit| limit.saturating_mul(replies)).or((work == Work::Reads).then_some(0));
-        Self { model: object.text("model").unwrap_or_default(), replies, prompt_tokens, max_tokens, limits, work }
+        Self { model: object.text("model").unwrap_or_default(), replies, prompt_tokens, max_tokens, limits, repeated, work }
     }
 
     /// The question whether it may be asked.
@@ -80,7 +84,7 @@ impl Asked {
         let of_each = (most / self.replies).max(1);
         match (&self.limits[..], self.work) {
             ([], Work::Completes) => vec![("max_tokens", of_each)],
-            (limits, _) => limits.iter().map(|(name, limit)| (*name, of_each.min(*limit))).collect(),
+            (limits, _) => limits.iter().map(|(name, limit)| (*name, limit.map_or(of_each, |limit| of_each.min(limit)))).collect(),
         }
     }
 }
@@ -95,9 +99,10 @@ pub(super) fn with_fields(body: &Bytes, fields: &[(&'static str, u64)]) -> Bytes
     object.json().into()
 }
 
-/// The number at `name`; nothing where it is negative, which stands for no limit.
-fn count(object: &Object<'_>, name: &str) -> Option<u64> {
-    serde_json::from_str(object.get(name)?).ok()
+/// A number of things, however it is written: some servers take `4.0` and `"4"` for 4.
+fn count(json: &str) -> Option<u64> {
+    let number: f64 = json.trim_matches('"').parse().ok()?;
+    (number > 0.0).then(|| number.ceil().to_string().parse().unwrap_or(u64::MAX))
 }
 
 /// How many prompts there are: a text or a list of tokens is one, a list of those is several.
@@ -126,6 +131,11 @@ mod tests {
         check(r#"{"input":"a"}"#, "/v1/embeddings", 1, Some(0));
         check("no JSON", "/v1/audio/transcriptions", 1, Some(0));
         check(r#"{"x":1,"n":0}"#, "/v1/x", 1, None);
+        check(r#"{"prompt":"a","max_tokens":5,"n":4.0}"#, "/v1/completions", 4, Some(20));
+        check(r#"{"prompt":"a","max_tokens":5,"n":"4"}"#, "/v1/completions", 4, Some(20));
+        check(r#"{"prompt":"a","max_tokens":16,"n_predict":-1}"#, "/v1/completions", 1, None);
+        check(r#"{"prompt":"a","max_tokens":16,"n_predict":1e9}"#, "/v1/completions", 1, None);
+        check(r#"{"prompt":"a","max_tokens":16,"n_predict":null}"#, "/v1/completions", 1, Some(16));
     }
 
     #[test]
@@ -144,6 +154,7 @@ mod tests {
             r#"{"max_tokens":10,"max_completion_tokens":3,"n":2}"#,
         );
         check(r#"{"prompt":"a"}"#, "/v1/completions", 7, r#"{"prompt":"a","max_tokens":7}"#);
+        check(r#"{"max_tokens":5,"n_predict":-1}"#, "/v1/completions", 7, r#"{"max_tokens":5,"n_predict":7}"#);
         check(r#"{"input":"a"}"#, "/v1/unknown", 7, r#"{"input":"a"}"#);
         check("no JSON", "/v1/completions", 7, "no JSON");
     }

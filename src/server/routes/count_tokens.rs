@@ -22,7 +22,7 @@ pub(in crate::server) async fn count(state: &State, request: Request<Incoming>, 
     body::refuse_encoded(&head.headers)?;
     let body = body::collect(incoming, &state.config).await?;
     let estimate = anthropic::estimate(&body)?;
-    let model = model(&body);
+    let model = model(&body)?;
     auth::check_model(&caller.account, model.as_deref().unwrap_or_default())?;
     let path = with_query(head.uri.path(), head.uri.query());
     let forward = Forward { method: &head.method, path: &path, headers: &head.headers, caller: caller.credential.as_ref() };

@@ -4,17 +4,17 @@ use hyper::{
     Request, Response,
     body::{Body, Incoming},
 };
-use serde::Deserialize;
 
 use super::metered;
 use crate::{
     backend::forward::Forward,
-    chat::Problem,
+    chat::{Problem, problem::repeated},
     server::{
         State,
         auth::{self, Caller},
         body, reply,
     },
+    wire::object::Object,
 };
 
 const AT_HAND_BYTES_MAX: u64 = 1 << 20;
@@ -34,9 +34,10 @@ pub(in crate::server) async fn to(
     // What is short is read first: it can go out on a kept connection, and a client that stalls costs the backend nothing.
     // And where names lead somewhere, the body says where; where some may not be used, it says whether this is one.
     let is_short = incoming.size_hint().upper().is_some_and(|length| length <= AT_HAND_BYTES_MAX);
-    let response = if is_short || !state.router.is_plain() || !caller.account.models.is_empty() {
+    let matters = !state.router.is_plain() || !caller.account.models.is_empty();
+    let response = if is_short || matters {
         let body = body::collect(incoming, &state.config).await?;
-        let model = model(&body);
+        let model = if matters { model(&body)? } else { None };
         auth::check_model(&caller.account, model.as_deref().unwrap_or_default())?;
         state.router.forward(model, &forward, body).await?
     } else {
@@ -45,14 +46,10 @@ pub(in crate::server) async fn to(
     Ok(reply::passed(response))
 }
 
-/// The model that a JSON body names.
-pub(super) fn model(body: &[u8]) -> Option<String> {
-    #[derive(Deserialize)]
-    struct Named {
-        #[serde(default)]
-        model: Option<String>,
-    }
-    serde_json::from_slice::<Named>(body).ok().and_then(|named| named.model)
+/// The model that a JSON body names. Fails where it names two.
+pub(super) fn model(body: &[u8]) -> Result<Option<String>, Problem> {
+    let Some(object) = std::str::from_utf8(body).ok().and_then(Object::read) else { return Ok(None) };
+    if object.repeats("model") { Err(repeated("model")) } else { Ok(object.text("model")) }
 }
 
 /// `path` with `query` behind it.

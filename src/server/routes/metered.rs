@@ -7,13 +7,13 @@ use hyper::{Method, Request, Response, body::Incoming, http::request::Parts};
 
 use super::{
     asked::{Asked, Work, with_fields},
-    forward::{model, with_query},
+    forward::with_query,
 };
 use crate::{
     agent::Job,
     backend::{self, forward::Forward, router::Held},
     budget::Meter,
-    chat::{self, Problem},
+    chat::{self, Problem, problem::repeated},
     secret::Secret,
     server::{
         State,
@@ -44,6 +44,9 @@ pub(super) async fn forward(
     body::refuse_encoded(&head.headers)?;
     let body = body::collect(incoming, &state.config).await?;
     let asked = Asked::read(&body, Work::of(path));
+    if let Some(name) = asked.repeated {
+        return Err(repeated(name));
+    }
     auth::check_model(&caller.account, &asked.model)?;
     let account = &caller.account;
     let named = named(&head, &asked, caller.credential);
@@ -57,7 +60,8 @@ pub(super) async fn forward(
     let forward = Forward { method: &head.method, path: &path, headers: &head.headers, caller: named.credential.as_ref() };
     let Admitted { mut call, body, .. } = admitted;
     call.begin();
-    answered(call, state.router.forward(model(&body), &forward, body).await)
+    let model = Some(asked.model).filter(|model| !model.is_empty());
+    answered(call, state.router.forward(model, &forward, body).await)
 }
 
 /// Passes the chat completion of `job` on, whose client's bytes are `body`, if it may be asked for.

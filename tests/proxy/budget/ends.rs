@@ -81,3 +81,12 @@ async fn where_a_second_attempt_may_not_be_made_the_first_is_the_answer() {
     eventually("something is reserved", || upstream.finished() == 1).await;
     assert_eq!(settled(&proxy).await.len(), 1);
 }
+
+#[tokio::test]
+async fn a_reply_that_the_server_could_not_read_is_charged() {
+    let upstream = Upstream::saying([Reply::error(500, "Failed to parse input at pos 0: the model said this and that")]).await;
+    let proxy = Proxy::start_before(&upstream, &file("", "")).await;
+    proxy.ask(&chat()).await;
+    let entries = settled(&proxy).await;
+    assert!(entries.len() == 1 && money(&entries[0]) > 2000, "{entries:?}");
+}
