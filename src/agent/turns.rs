@@ -271,7 +271,7 @@ impl Turns {
             account: Arc::clone(&self.account),
             call_id: call_id.to_owned(),
             meter: self.caller.meter.clone(),
-            cost: Cost::default(),
+            cost: Cost::counted(),
             was_corrected: self.corrected.contains(&entry.name),
             entry,
             arguments,

@@ -70,7 +70,7 @@ impl Pass {
             lowered_by: None,
             has_step: false,
             is_begun: false,
-            cost: Cost::default(),
+            cost: Cost::counted(),
         }))
     }
 

@@ -8,19 +8,27 @@ use serde_json::{Number, value::RawValue};
 /// The microcents of a dollar.
 const USD: u64 = 100_000_000;
 
-/// What something cost, in microcents, once that is known; nothing where it had no price. Cloning it shares it.
+/// What something cost, in microcents, once that is known; nothing where it had no price. Cloning it shares it. The default is of what
+/// nobody counts, and takes no room.
 #[derive(Debug, Clone, Default)]
-pub struct Cost(Arc<OnceLock<Option<u64>>>);
+pub struct Cost(Option<Arc<OnceLock<Option<u64>>>>);
 
 impl Cost {
+    /// Of something that is counted.
+    pub fn counted() -> Self {
+        Self(Some(Arc::default()))
+    }
+
     /// What it cost, as far as is known.
     pub fn get(&self) -> Option<u64> {
-        self.0.get().copied().flatten()
+        self.0.as_ref()?.get().copied().flatten()
     }
 
     /// Says what it cost. What was said first stands.
     pub fn set(&self, microcents: Option<u64>) {
-        let _ = self.0.set(microcents);
+        if let Some(cost) = &self.0 {
+            let _ = cost.set(microcents);
+        }
     }
 }
 
