@@ -24,7 +24,8 @@ impl Attempts {
         if self.meter.is_on() {
             let asked = length(&self.request);
             let ask = Ask { model: &self.request.model, prompt_tokens: prompt_tokens(&prompt), max_tokens: asked };
-            self.pass = self.meter.model(ask).await?;
+            // Apart, so that a stream that asks nobody has no room for it.
+            self.pass = Box::pin(self.meter.model(ask)).await?;
             self.held_by = self.pass.lowered_by();
             if let Some(most) = self.pass.max_tokens() {
                 hold(Arc::make_mut(&mut prompt.request), most);
