@@ -33,7 +33,7 @@ mod shelf;
 
 mod error;
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use futures_core::stream::BoxStream;
 use futures_util::TryStreamExt;
@@ -255,7 +255,9 @@ impl Agent {
         if !self.0.trace.is_on() {
             return trace::Turn::default();
         }
-        self.0.trace.turn(&Arc::new(trace::Run::new(&job.request, &session::key(&job.request), &job.account.key)), 1)
+        // Known already where something is counted or remembered: it is read out of all messages.
+        let key = if job.session_key.is_empty() { Cow::Owned(session::key(&job.request)) } else { Cow::Borrowed(&*job.session_key) };
+        self.0.trace.turn(&Arc::new(trace::Run::new(&job.request, &key, &job.account.key)), 1)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use futures_util::FutureExt;
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -68,6 +69,14 @@ pub(super) struct Settler {
 impl Settler {
     /// Settles `pending`: at once where that waits for nobody, else on its own, until it is done.
     pub(super) fn settle(self, pending: Pending) {
+        if tokio::runtime::Handle::try_current().is_err() {
+            // The process is over: nobody is there to wait for anything.
+            let key = &pending.kept.request.idempotency_key;
+            if !matches!(settle(&self.store, &pending).now_or_never(), Some(Ok(()))) {
+                tracing::error!(key, "a cost is not in the books");
+            }
+            return;
+        }
         let tasks = self.tasks.clone();
         let mut work = Box::pin(async move { self.finish(Arc::new(pending)).await });
         // A local ledger answers at the first poll.
